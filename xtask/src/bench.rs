@@ -15,148 +15,65 @@ pub(crate) enum Task {
     /// Measure the hot paths of keys
     Keys,
     /// Compare the embedded engine with bare fjall, redb and SQLite
-    Engine(Engine),
+    Engine(Options),
     /// Compare the DynamoDB engine with the bare SDK, on DynamoDB Local
-    Dynamodb(Dynamodb),
+    Dynamodb(Options),
     /// Compare calls through a tenant's handle with calls on the bare store
-    Walls(Output),
+    Walls(Options),
     /// Compare the search of recipes with a list of them
-    Search(Output),
+    Search(Options),
     /// Compare the API with a bare axum handler, PocketBase and PostgreSQL
-    Api(Api),
+    Api(Options),
     /// Compare event sourcing with the bare engine and with cqrs-es on PostgreSQL
-    Events(Events),
-}
-
-/// Arguments of the embedded engine's benchmark.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Engine {
-    /// Items in the directory, a multiple of 20000; several sizes separated by commas
-    #[arg(long, default_value = "200000")]
-    items: String,
-    /// Seconds of each measurement
-    #[arg(long, default_value = "5")]
-    seconds: String,
-    /// MiB of the write buffers of the engine and of bare fjall; several sizes separated by commas
-    #[arg(long, default_value = "24")]
-    write_buffer: String,
-    #[command(flatten)]
-    output: Output,
-}
-
-/// Arguments of the DynamoDB engine's benchmark.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Dynamodb {
-    /// Rounds; each measures every kind of call
-    #[arg(long, default_value = "9")]
-    rounds: String,
-    /// Calls of each kind and side in a round
-    #[arg(long, default_value = "300")]
-    calls: String,
-    #[command(flatten)]
-    output: Output,
-}
-
-/// Arguments of the API's benchmark.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Api {
-    /// Seconds of each measurement
-    #[arg(long, default_value = "5")]
-    seconds: String,
-    /// Rounds; each measures every server
-    #[arg(long, default_value = "3")]
-    rounds: String,
-    /// Concurrent connections
-    #[arg(long, default_value = "64")]
-    connections: String,
-    /// The servers to compare with, separated by commas
-    #[arg(long, default_value = "axum,pocketbase,postgresql")]
-    beside: String,
-    #[command(flatten)]
-    output: Output,
-}
-
-/// Arguments of the benchmark of event sourcing.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Events {
-    /// Seconds of each measurement
-    #[arg(long, default_value = "4")]
-    seconds: String,
-    /// Rounds; each measures everything once
-    #[arg(long, default_value = "3")]
-    rounds: String,
-    /// Events from which the projection is rebuilt, a multiple of 10
-    #[arg(long, default_value = "1000000")]
-    events: String,
-    /// What to compare commands with: `cqrs-es` or `none`
-    #[arg(long, default_value = "cqrs-es")]
-    beside: String,
-    #[command(flatten)]
-    output: Output,
+    Events(Options),
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Output {
-    /// Print the results as JSON
-    #[arg(long)]
-    json: bool,
-    /// Also write the report to docs/benchmarks.md
-    #[arg(long)]
-    write: bool,
+#[command(disable_help_flag = true)]
+pub(crate) struct Options {
+    /// Options of the benchmark, which `--help` lists; `--write` also writes the report to docs/benchmarks.md
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    options: Vec<String>,
 }
 
 pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
     match task {
         Task::Keys => step("keys", cargo(["bench", "--package", "nagaya-design"])),
-        Task::Engine(args) => engine(args),
-        Task::Dynamodb(args) => dynamodb(args),
-        Task::Walls(output) => run_benchmark(
+        Task::Engine(options) => {
+            let mut command = benchmark("bench-engine");
+            command.arg("--scratch").arg(root().join("target"));
+            run_benchmark("engine", command, options)
+        }
+        Task::Dynamodb(options) => {
+            let servers = Servers::start(&[Server::DynamodbLocal])?;
+            let mut command = cargo(["bench", "--quiet", "--package", "nagaya-dynamodb", "--features", "servers"]);
+            command.args(["--bench", "overhead", "--"]).envs(servers.variables());
+            run_benchmark("dynamodb", command, options)
+        }
+        Task::Walls(options) => run_benchmark(
             "walls",
             cargo(["bench", "--quiet", "--package", "nagaya-tenancy", "--bench", "walls", "--"]),
-            output,
+            options,
         ),
-        Task::Search(output) => run_benchmark(
+        Task::Search(options) => run_benchmark(
             "search",
             cargo(["bench", "--quiet", "--package", "nagaya-kondate", "--bench", "search", "--"]),
-            output,
+            options,
         ),
-        Task::Api(args) => api(args),
-        Task::Events(args) => events(args),
+        Task::Api(options) => {
+            let nagaya = release_binary()?;
+            let mut command = benchmark("bench-api");
+            command.arg("--nagaya").arg(nagaya).arg("--tools").arg(tools());
+            command.arg("--scratch").arg(root().join("target"));
+            run_benchmark("api", command, options)
+        }
+        Task::Events(options) => {
+            let nagaya = release_binary()?;
+            let mut command = benchmark("bench-events");
+            command.arg("--nagaya").arg(nagaya).arg("--scratch").arg(root().join("target"));
+            run_benchmark("events", command, options)
+        }
     }
-}
-
-fn engine(args: &Engine) -> anyhow::Result<()> {
-    let mut command = benchmark("bench-engine");
-    command.args(["--items", &args.items, "--seconds", &args.seconds, "--write-buffer", &args.write_buffer]);
-    command.arg("--scratch").arg(root().join("target"));
-    run_benchmark("engine", command, &args.output)
-}
-
-fn dynamodb(args: &Dynamodb) -> anyhow::Result<()> {
-    let servers = Servers::start(&[Server::DynamodbLocal])?;
-    let mut command = cargo(["bench", "--quiet", "--package", "nagaya-dynamodb", "--features", "servers"]);
-    command.args(["--bench", "overhead", "--", "--rounds", &args.rounds, "--calls", &args.calls]);
-    command.envs(servers.variables());
-    run_benchmark("dynamodb", command, &args.output)
-}
-
-fn api(args: &Api) -> anyhow::Result<()> {
-    let nagaya = release_binary()?;
-    let mut command = benchmark("bench-api");
-    command.args(["--seconds", &args.seconds, "--rounds", &args.rounds, "--connections", &args.connections]);
-    command.args(["--beside", &args.beside]);
-    command.arg("--nagaya").arg(nagaya);
-    command.arg("--tools").arg(tools()).arg("--scratch").arg(root().join("target"));
-    run_benchmark("api", command, &args.output)
-}
-
-fn events(args: &Events) -> anyhow::Result<()> {
-    let nagaya = release_binary()?;
-    let mut command = benchmark("bench-events");
-    command.args(["--seconds", &args.seconds, "--rounds", &args.rounds, "--events", &args.events]);
-    command.args(["--beside", &args.beside]);
-    command.arg("--nagaya").arg(nagaya).arg("--scratch").arg(root().join("target"));
-    run_benchmark("events", command, &args.output)
 }
 
 /// Runs a package of the benchmark workspace.
@@ -176,16 +93,14 @@ fn release_binary() -> anyhow::Result<PathBuf> {
 }
 
 /// Runs a benchmark, and writes its report into the page on request.
-fn run_benchmark(name: &str, mut command: Command, output: &Output) -> anyhow::Result<()> {
-    if output.json {
-        command.arg("--json");
-    }
-    let report = report_of(name);
-    if output.write {
+fn run_benchmark(name: &str, mut command: Command, Options { options }: &Options) -> anyhow::Result<()> {
+    command.args(options.iter().filter(|option| *option != "--write"));
+    let (writes, report) = (options.iter().any(|option| option == "--write"), report_of(name));
+    if writes {
         command.arg("--page").arg(&report);
     }
     step(name, command)?;
-    if output.write {
+    if writes {
         let page = root().join("docs/benchmarks.md");
         let read =
             |path: &PathBuf| fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()));

@@ -1,6 +1,6 @@
 //! The report: results, ratios, and which targets are met.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{collections::BTreeMap, fmt};
 
 use bench_common::{
     machine::Machine,
@@ -72,15 +72,14 @@ const FIGURES: [Figure; 4] = [
     ("– bytes of an answer with its head", |pace| pace.bytes, 0),
 ];
 
-/// The section of the page.
-pub(crate) fn page(report: &Report) -> String {
-    let mut out = String::new();
-    // Writing to a String does not fail.
-    let _ = write(report, &mut out);
-    out
+impl fmt::Display for Report {
+    /// Writes the section of the page.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write(self, out)
+    }
 }
 
-fn write(report: &Report, out: &mut String) -> std::fmt::Result {
+fn write(report: &Report, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Report { machine, sync_after, load, .. } = report;
     let Load { seconds, rounds, connections } = load;
     let beside: Vec<_> = report.servers.keys().filter(|name| **name != Name::Nagaya).collect();
@@ -134,23 +133,11 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-fn row(report: &Report, call: Call, (title, of, decimals): &Figure, out: &mut String) -> std::fmt::Result {
+fn row(report: &Report, call: Call, (title, of, decimals): &Figure, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let rounds = |name| report.rounds(name, call, of);
     write!(out, "| {title} |")?;
-    for name in Name::ALL {
-        let rounds = report.rounds(name, call, of);
-        match (rounds.is_empty(), decimals) {
-            (true, _) => write!(out, " |")?,
-            (false, 0) => write!(out, " {} |", grouped(rounds.median().round() as u64))?,
-            (false, _) => write!(out, " {:.decimals$} |", rounds.median())?,
-        }
-    }
-    for name in &Name::ALL[1..] {
-        let each = report.rounds(Name::Nagaya, call, of).over(&report.rounds(*name, call, of));
-        if each.is_empty() {
-            write!(out, " |")?;
-        } else {
-            write!(out, " {:.2} ({:.2} – {:.2}) |", each.median(), each.least(), each.most())?;
-        }
-    }
+    Name::ALL.iter().try_for_each(|name| write!(out, " {} |", rounds(*name).figure(*decimals)))?;
+    let mine = rounds(Name::Nagaya);
+    Name::ALL[1..].iter().try_for_each(|name| write!(out, " {} |", mine.over(&rounds(*name)).ratio()))?;
     writeln!(out)
 }

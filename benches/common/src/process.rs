@@ -82,21 +82,26 @@ impl Process {
         Ok(())
     }
 
-    /// Waits until it uses almost no processor time, at most ten seconds: background work must not slow down the next
-    /// measurement.
+    /// Waits until it is idle, at most ten seconds.
     pub fn settle(&self) -> anyhow::Result<()> {
-        let end = Instant::now() + Duration::from_secs(10);
-        let mut before = cpu_seconds(self.id())?;
-        while Instant::now() < end {
-            thread::sleep(Duration::from_millis(400));
-            let now = cpu_seconds(self.id())?;
-            if now - before < 0.03 {
-                return Ok(());
-            }
-            before = now;
-        }
-        Ok(())
+        settle(self.id(), Duration::from_secs(10))
     }
+}
+
+/// Waits until a process uses almost no processor time, at most this long: background work must not slow down the next
+/// measurement.
+pub fn settle(pid: u32, at_most: Duration) -> anyhow::Result<()> {
+    let end = Instant::now() + at_most;
+    let mut before = cpu_seconds(pid)?;
+    while Instant::now() < end {
+        thread::sleep(Duration::from_millis(400));
+        let now = cpu_seconds(pid)?;
+        if now - before < 0.03 {
+            break;
+        }
+        before = now;
+    }
+    Ok(())
 }
 
 impl Drop for Process {

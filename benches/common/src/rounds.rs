@@ -28,6 +28,21 @@ impl Rounds {
         self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max)
     }
 
+    /// The median in a table; empty if it was not measured.
+    pub fn figure(&self, decimals: usize) -> String {
+        if self.is_empty() { String::new() } else { figure(self.median(), decimals) }
+    }
+
+    /// The median of ratios and their range; empty if they were not measured.
+    pub fn ratio(&self) -> String {
+        if self.is_empty() { String::new() } else { self.ratio_of(self.median()) }
+    }
+
+    /// A ratio, with the range of the rounds.
+    pub fn ratio_of(&self, ratio: f64) -> String {
+        format!("{ratio:.2} ({:.2} – {:.2})", self.least(), self.most())
+    }
+
     /// The ratio round by round, so that a slow minute of the machine affects both.
     pub fn over(&self, other: &Rounds) -> Rounds {
         Rounds(self.0.iter().zip(&other.0).map(|(mine, theirs)| mine / theirs).collect())
@@ -39,47 +54,72 @@ impl Rounds {
 pub struct Bar {
     pub title: &'static str,
     pub limit: f64,
-    /// Whether more is better.
-    pub least: bool,
+    pub needed: Needed,
     /// Whether it is only desired, not required.
     pub goal: bool,
     pub decimals: usize,
 }
 
+/// How a value is compared with a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needed {
+    AtLeast,
+    AtMost,
+    Below,
+}
+
 impl Bar {
     /// At least this value.
     pub const fn at_least(title: &'static str, limit: f64) -> Self {
-        Bar { title, limit, least: true, goal: false, decimals: 2 }
+        Bar { title, limit, needed: Needed::AtLeast, goal: false, decimals: 2 }
     }
 
     /// Less than this.
     pub const fn below(title: &'static str, limit: f64) -> Self {
-        Bar { title, limit, least: false, goal: false, decimals: 0 }
+        Bar { title, limit, needed: Needed::Below, goal: false, decimals: 0 }
     }
 
     /// The row of a table; `None` if the value was not measured.
     pub fn row(&self, rounds: &Rounds) -> Option<String> {
-        let Bar { title, limit, least, goal, decimals } = *self;
-        if rounds.is_empty() {
-            return None;
-        }
-        let meets = |figure: f64| if least { figure >= limit } else { figure < limit };
         let figure = rounds.median();
-        let by = if least { figure / limit } else { limit / figure };
-        let verdict = match (meets(figure), goal) {
+        (!rounds.is_empty()).then(|| self.row_of(figure, rounds, &self.verdict(figure, rounds)))
+    }
+
+    /// Whether a value meets it, and by how much.
+    pub fn verdict(&self, figure: f64, rounds: &Rounds) -> String {
+        let meets = |figure: f64| match self.needed {
+            Needed::AtLeast => figure >= self.limit,
+            Needed::AtMost => figure <= self.limit,
+            Needed::Below => figure < self.limit,
+        };
+        let by = if self.needed == Needed::AtLeast { figure / self.limit } else { self.limit / figure };
+        let verdict = match (meets(figure), self.goal) {
             (true, _) => format!("met, {:.0} % to spare", (by - 1.0) * 100.0),
             (false, true) => format!("not reached, {:.0} % short", (1.0 - by) * 100.0),
             (false, false) => format!("**not met, {:.0} % short**", (1.0 - by) * 100.0),
         };
         let apart = meets(rounds.least()) != meets(rounds.most());
-        let verdict = if apart { format!("{verdict}; rounds are on both sides") } else { verdict };
-        let sign = if least { "≥" } else { "<" };
-        Some(format!(
-            "| {title} | {sign} {limit} | {figure:.decimals$} | {:.decimals$} – {:.decimals$} | {verdict} |",
-            rounds.least(),
-            rounds.most(),
-        ))
+        if apart { format!("{verdict}; rounds are on both sides") } else { verdict }
     }
+
+    /// The row of a table with a value, the range of its rounds and a verdict.
+    pub fn row_of(&self, figure: f64, rounds: &Rounds, verdict: &str) -> String {
+        let Bar { title, limit, needed, decimals, .. } = *self;
+        let sign = match needed {
+            Needed::AtLeast => "≥",
+            Needed::AtMost => "≤",
+            Needed::Below => "<",
+        };
+        let (least, most) = (rounds.least(), rounds.most());
+        format!(
+            "| {title} | {sign} {limit} | {figure:.decimals$} | {least:.decimals$} – {most:.decimals$} | {verdict} |"
+        )
+    }
+}
+
+/// A value in a table.
+pub fn figure(number: f64, decimals: usize) -> String {
+    if decimals == 0 { grouped(number.round() as u64) } else { format!("{number:.decimals$}") }
 }
 
 /// A number with thousands separators.

@@ -3,29 +3,24 @@
 use std::{
     io::{BufRead as _, Write as _, stdin, stdout},
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use anyhow::ensure;
-use bench_common::machine::{self, Memory};
+use bench_common::{
+    callers::{Pace, busy, repeat},
+    machine::Memory,
+    process,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     engines::{Engine, Fjall, Nagaya, Name, Redb, Sqlite},
-    histogram::Histogram,
     queue::GROUP,
     settings::Settings,
     workload::{DAY, Picks},
 };
-
-/// Concurrent writers.
-pub(crate) const WRITERS: usize = 64;
-/// The warm-up, as a part of a phase.
-const WARM: f64 = 0.25;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Command {
@@ -66,19 +61,6 @@ pub(crate) enum Reply {
     Done,
     Pace(Pace),
     Memory(Memory),
-}
-
-/// The result of a phase.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct Pace {
-    pub(crate) per_second: f64,
-    /// Microseconds.
-    pub(crate) p50: f64,
-    pub(crate) p99: f64,
-    /// Processor time per operation in microseconds, background work included.
-    pub(crate) cpu: f64,
-    /// The number of the next item to create, after a phase that creates.
-    pub(crate) next: u64,
 }
 
 pub(crate) fn run(name: Name, directory: &Path, settings: Settings) -> anyhow::Result<()> {
@@ -123,7 +105,7 @@ async fn serve<E: Engine>(directory: &Path, settings: Settings) -> anyhow::Resul
                 Reply::Pace(repeat(query, seconds).await?)
             }
             Command::Settle => {
-                settle().await?;
+                process::settle(std::process::id(), Duration::from_secs(30))?;
                 Reply::Done
             }
             Command::Memory => Reply::Memory(Memory::now()?),
@@ -153,34 +135,12 @@ async fn load<E: Engine>(engine: &E, items: u64) -> anyhow::Result<()> {
 }
 
 async fn write<E: Engine>(engine: &Arc<E>, from: u64, seconds: f64) -> anyhow::Result<Pace> {
-    let next = Arc::new(AtomicU64::new(from));
-    let start = Instant::now();
-    let counted = start + Duration::from_secs_f64(seconds * WARM);
-    let end = counted + Duration::from_secs_f64(seconds);
-    let writer = |engine: Arc<E>, next: Arc<AtomicU64>| async move {
-        let mut times = Histogram::new();
-        loop {
-            let began = Instant::now();
-            if began >= end {
-                return anyhow::Ok(times);
-            }
-            engine.create(next.fetch_add(1, Ordering::Relaxed)).await?;
-            let ended = Instant::now();
-            if ended >= counted && ended < end {
-                times.add(ended - began);
-            }
-        }
+    let engine = Arc::clone(engine);
+    let create = move |number| {
+        let engine = Arc::clone(&engine);
+        async move { engine.create(number).await }
     };
-    let writers: Vec<_> = (0..WRITERS).map(|_| tokio::spawn(writer(Arc::clone(engine), Arc::clone(&next)))).collect();
-    tokio::time::sleep_until(counted.into()).await;
-    let cpu = machine::cpu_seconds(std::process::id())?;
-    tokio::time::sleep_until(end.into()).await;
-    let cpu = machine::cpu_seconds(std::process::id())? - cpu;
-    let mut times = Histogram::new();
-    for writer in writers {
-        times.merge(&writer.await??);
-    }
-    Ok(pace(&times, seconds, cpu, next.load(Ordering::Relaxed)))
+    busy(seconds, from..u64::MAX, create).await
 }
 
 async fn write_batches<E: Engine>(engine: &E, from: u64, seconds: f64) -> anyhow::Result<Pace> {
@@ -192,49 +152,4 @@ async fn write_batches<E: Engine>(engine: &E, from: u64, seconds: f64) -> anyhow
     };
     let pace = repeat(commit, seconds).await?;
     Ok(Pace { per_second: pace.per_second * GROUP as f64, cpu: pace.cpu / GROUP as f64, next, ..pace })
-}
-
-/// One caller that repeats its call.
-async fn repeat(mut call: impl AsyncFnMut() -> anyhow::Result<()>, seconds: f64) -> anyhow::Result<Pace> {
-    let counted = Instant::now() + Duration::from_secs_f64(seconds * WARM);
-    while Instant::now() < counted {
-        call().await?;
-    }
-    let mut times = Histogram::new();
-    let (start, cpu) = (Instant::now(), machine::cpu_seconds(std::process::id())?);
-    let end = start + Duration::from_secs_f64(seconds);
-    let mut began = start;
-    while began < end {
-        call().await?;
-        let ended = Instant::now();
-        times.add(ended - began);
-        began = ended;
-    }
-    Ok(pace(&times, (began - start).as_secs_f64(), machine::cpu_seconds(std::process::id())? - cpu, 0))
-}
-
-fn pace(times: &Histogram, seconds: f64, cpu: f64, next: u64) -> Pace {
-    let count = times.count().max(1) as f64;
-    Pace {
-        per_second: times.count() as f64 / seconds,
-        p50: times.quantile(0.5),
-        p99: times.quantile(0.99),
-        cpu: cpu * 1e6 / count,
-        next,
-    }
-}
-
-/// Waits until the process uses almost no processor time, at most half a minute.
-async fn settle() -> anyhow::Result<()> {
-    let end = Instant::now() + Duration::from_secs(30);
-    let mut before = machine::cpu_seconds(std::process::id())?;
-    while Instant::now() < end {
-        tokio::time::sleep(Duration::from_millis(400)).await;
-        let now = machine::cpu_seconds(std::process::id())?;
-        if now - before < 0.03 {
-            return Ok(());
-        }
-        before = now;
-    }
-    Ok(())
 }

@@ -5,14 +5,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, ensure};
-use bench_common::machine::{self, Machine, version};
+use anyhow::ensure;
+use bench_common::{
+    cli::ReportArgs,
+    machine::{self, Machine, version},
+};
 use clap::{Parser, Subcommand};
 
 use crate::{
     engines::Name,
     measure::{self, Size},
-    report::{Report, page},
+    report::Report,
     settings::{ENGINE, Settings},
     workload,
 };
@@ -53,15 +56,8 @@ pub(crate) struct Args {
     /// MiB of the journals of both
     #[arg(long, default_value_t = ENGINE.journals)]
     journals: u64,
-    /// Print the results as JSON
-    #[arg(long)]
-    json: bool,
-    /// Also write the report to this page
-    #[arg(long)]
-    page: Option<PathBuf>,
-    /// The folder for temporary directories
-    #[arg(long, default_value = "target")]
-    scratch: PathBuf,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -73,9 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         );
     }
     ensure!(args.seconds > 0.0, "--seconds has to be more than nothing");
-    fs::create_dir_all(&args.scratch).with_context(|| format!("{} cannot be made", args.scratch.display()))?;
-    // Removed when it goes out of scope, also after an error.
-    let scratch = tempfile::Builder::new().prefix("bench-engine-").tempdir_in(&args.scratch)?;
+    let scratch = args.report.scratch("bench-engine-")?;
     let versions = ["fjall", "redb", "rusqlite"].map(|name| format!("{name} {}", version(name)));
     let versions = format!("{}, SQLite {}", versions.join(", "), rusqlite::version());
     let machine = Machine::here(scratch.path(), &versions)?;
@@ -88,17 +82,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     let sync_after = machine::sync(scratch.path())?;
-    let report = Report { machine, sync_after, seconds: args.seconds, bytes, sizes };
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        println!("{}", page(&report));
-    }
-    if let Some(path) = &args.page {
-        fs::write(path, page(&report)).with_context(|| format!("{} cannot be written", path.display()))?;
-        eprintln!("wrote {}", path.display());
-    }
-    Ok(())
+    args.report.print(&Report { machine, sync_after, seconds: args.seconds, bytes, sizes })
 }
 
 fn size(scratch: &Path, items: u64, seconds: f64, settings: Settings) -> anyhow::Result<Size> {

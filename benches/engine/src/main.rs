@@ -6,7 +6,6 @@
 mod child;
 mod cli;
 mod engines;
-mod histogram;
 mod measure;
 mod queue;
 mod report;

@@ -10,11 +10,11 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use bench_common::machine::Memory;
+use bench_common::{callers::Pace, machine::Memory};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    child::{Command, Pace, Reply},
+    child::{Command, Reply},
     engines::Name,
     settings::Settings,
 };

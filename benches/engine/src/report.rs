@@ -1,15 +1,15 @@
 //! The report: results, ratios, and which targets are met.
 
-use std::fmt::Write as _;
+use std::fmt;
 
 use bench_common::{
+    callers::{CALLERS, Pace},
     machine::Machine,
-    rounds::{Rounds, grouped},
+    rounds::{self, Needed, Rounds, figure, grouped},
 };
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    child::{Pace, WRITERS},
     engines::Name,
     measure::{Figures, Size},
     settings::Settings,
@@ -103,23 +103,22 @@ const MEASURES: [Measure; 18] = [
 
 /// A target of the engine.
 struct Bar {
-    title: &'static str,
+    bar: rounds::Bar,
     measure: Measure,
     /// The other engine; `None`: the value itself counts.
     beside: Option<Name>,
-    limit: f64,
-    /// Whether more is better.
-    least: bool,
     /// Whether it applies to large directories only.
     large: bool,
 }
 
 const fn at_least(title: &'static str, measure: Measure, beside: Name, limit: f64) -> Bar {
-    Bar { title, measure, beside: Some(beside), limit, least: true, large: false }
+    Bar { bar: rounds::Bar::at_least(title, limit), measure, beside: Some(beside), large: false }
 }
 
 const fn at_most(title: &'static str, measure: Measure, beside: Option<Name>, limit: f64) -> Bar {
-    Bar { title, measure, beside, limit, least: false, large: true }
+    let decimals = if beside.is_some() { 2 } else { 0 };
+    let bar = rounds::Bar { needed: Needed::AtMost, decimals, ..rounds::Bar::below(title, limit) };
+    Bar { bar, measure, beside, large: true }
 }
 
 const BARS: [Bar; 11] = [
@@ -143,37 +142,20 @@ impl Bar {
             Some(name) => self.measure.ratio(&mine, &(self.measure.of)(size.engines.get(&name)?)),
             None => (self.measure.figure(&mine), mine),
         };
-        let met = if self.least { figure >= self.limit } else { figure <= self.limit };
-        let by = if self.least { figure / self.limit } else { self.limit / figure };
-        let verdict = match (met, by) {
-            (true, by) => format!("met, {:.0} % to spare", (by - 1.0) * 100.0),
-            (false, by) => format!("**not met, {:.0} % short**", (1.0 - by) * 100.0),
-        };
-        let least_met = if self.least { rounds.least() >= self.limit } else { rounds.least() <= self.limit };
-        let most_met = if self.least { rounds.most() >= self.limit } else { rounds.most() <= self.limit };
-        let verdict = if least_met == most_met { verdict } else { format!("{verdict}; rounds are on both sides") };
+        let verdict = self.bar.verdict(figure, &rounds);
         let verdict = if self.large && size.items < LARGE { format!("({verdict})") } else { verdict };
-        let decimals = if self.beside.is_some() { 2 } else { 0 };
-        let sign = if self.least { "≥" } else { "≤" };
-        Some(format!(
-            "| {} | {sign} {} | {figure:.decimals$} | {:.decimals$} – {:.decimals$} | {verdict} |",
-            self.title,
-            self.limit,
-            rounds.least(),
-            rounds.most(),
-        ))
+        Some(self.bar.row_of(figure, &rounds, &verdict))
     }
 }
 
-/// The section of the page.
-pub(crate) fn page(report: &Report) -> String {
-    let mut out = String::new();
-    // Writing to a String does not fail.
-    let _ = write(report, &mut out);
-    out
+impl fmt::Display for Report {
+    /// Writes the section of the page.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write(self, out)
+    }
 }
 
-fn write(report: &Report, out: &mut String) -> std::fmt::Result {
+fn write(report: &Report, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Report { machine, sync_after, seconds, bytes, sizes } = report;
     let listed = |of: fn(&Size) -> u64| {
         let mut each: Vec<_> = sizes.iter().map(of).collect();
@@ -190,7 +172,7 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
          run, on the same workload, with the same bytes, the same cache size and the same durability; fjall also with the engine's write buffers\n\
          and journals. An item has 300\n\
          bytes and is in one of 1,000 partitions; a write is the item, two index entries with a copy of it, and a\n\
-         change record. {WRITERS} writers at once each wait until their item is synced; the engine creates on absence, the\n\
+         change record. {CALLERS} writers at once each wait until their item is synced; the engine creates on absence, the\n\
          others write without asking. One thread commits what is queued, up to 64 writes to a sync: fjall with\n\
          `SyncData`, redb with `Durability::Immediate`, SQLite with WAL and `synchronous=FULL`. Reads and queries come\n\
          from one thread, pick all over the directory with a fixed seed, and only hit what is there. A query reads 20\n\
@@ -202,7 +184,7 @@ fn write(report: &Report, out: &mut String) -> std::fmt::Result {
          of a process with only the engine open, at its peak.\n",
         sizes.first().and_then(|size| size.engines.values().next()).map_or(0, |figures| figures.writes.len()),
     )?;
-    out.push_str(&machine.rows(*sync_after));
+    out.write_str(&machine.rows(*sync_after))?;
     let same = if bytes.same { ", byte for byte the same" } else { "" };
     writeln!(out, "| bytes of a write, engine and others | {} and {}{same} |\n", bytes.engine, bytes.references)?;
     for size in sizes {
@@ -227,11 +209,9 @@ fn row(measure: &Measure, size: &Size) -> String {
     let rounds = |name| size.engines.get(&name).map_or(Rounds(Vec::new()), measure.of);
     let mut row = format!("| {} |", measure.title);
     for name in Name::ALL {
-        let figure = measure.figure(&rounds(name));
-        let shown = if measure.decimals == 0 { grouped(figure.round() as u64) } else { format!("{figure:.1}") };
-        row.push_str(&format!(" {shown} |"));
+        row.push_str(&format!(" {} |", figure(measure.figure(&rounds(name)), measure.decimals)));
     }
     let (ratio, each) = measure.ratio(&rounds(Name::Nagaya), &rounds(Name::Fjall));
-    row.push_str(&format!(" {ratio:.2} ({:.2} – {:.2}) |", each.least(), each.most()));
+    row.push_str(&format!(" {} |", each.ratio_of(ratio)));
     row
 }

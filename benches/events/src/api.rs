@@ -10,13 +10,16 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use bench_common::process::{Process, free_address};
+use bench_common::{
+    process::{Process, free_address},
+    release::token,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use crate::{
-    callers::Times,
     client::{Connection, Load, Speed, load, request},
+    times::Times,
 };
 
 /// The number of families.
@@ -118,13 +121,7 @@ impl Site {
         serve.arg("--data").arg(&data);
         let mut process = Process::start("nagaya", serve, &folder.join("log"))?;
         process.wait_until(Duration::from_millis(20), || std::net::TcpStream::connect(address).is_ok())?;
-        let token = |family: usize| -> anyhow::Result<String> {
-            let mut token = Command::new(binary);
-            token.args(["token", "--system", "todo", "--tenant", &format!("family-{family}"), "--data"]).arg(&data);
-            let output = token.output().context("`nagaya token` does not start")?;
-            ensure!(output.status.success(), "there is no token: {}", String::from_utf8_lossy(&output.stderr));
-            Ok(String::from_utf8(output.stdout)?.trim().to_owned())
-        };
+        let token = |family: usize| token(binary, Path::new("todo"), &format!("family-{family}"), &data);
         let tokens = (0..FAMILIES).map(token).collect::<Result<Vec<_>, _>>()?;
         let todos = seed(address, &tokens).await?;
         let mut site = Site { process, address, made: Arc::new(RequestData { tokens, todos }) };

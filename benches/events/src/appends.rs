@@ -2,13 +2,14 @@
 
 use std::{fs, path::Path, sync::Arc};
 
-use nagaya_store::Store as _;
+use bench_common::callers::{Pace, busy};
+use nagaya_store::{Store as _, WriteSet};
 use nagaya_todo::Todo;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    callers::{Pace, busy, settle},
     replay::Templates,
+    times::settle,
     todo_app::{TodoApp, change, create, open},
 };
 
@@ -29,22 +30,19 @@ impl Appends {
 pub(crate) async fn engine(directory: &Path, templates: &Arc<Templates>, seconds: f64) -> anyhow::Result<Appends> {
     let store = Arc::new(open(directory)?);
     store.ensure_tables(&templates.tables).await?;
-    let (engine, sets) = (Arc::clone(&store), Arc::clone(templates));
-    let new = busy(seconds, u64::MAX, move |number| {
-        let (engine, sets) = (Arc::clone(&engine), Arc::clone(&sets));
-        async move { Ok(engine.write(sets.first(number)).await.map(drop)?) }
-    })
-    .await?;
-    settle().await?;
-    let (engine, sets) = (Arc::clone(&store), Arc::clone(templates));
-    let next = busy(seconds, new.next, move |number| {
-        let (engine, sets) = (Arc::clone(&engine), Arc::clone(&sets));
-        async move { Ok(engine.write(sets.second(number)).await.map(drop)?) }
-    })
-    .await?;
+    let call = |set: fn(&Templates, u64) -> WriteSet| {
+        let (engine, sets) = (Arc::clone(&store), Arc::clone(templates));
+        move |number| {
+            let (engine, sets) = (Arc::clone(&engine), Arc::clone(&sets));
+            async move { Ok(engine.write(set(&sets, number)).await.map(drop)?) }
+        }
+    };
+    let new = busy(seconds, 0..u64::MAX, call(Templates::first)).await?;
+    settle()?;
+    let next = busy(seconds, 0..new.next, call(Templates::second)).await?;
     drop(store);
     fs::remove_dir_all(directory)?;
-    settle().await?;
+    settle()?;
     Ok(Appends { new, next })
 }
 
@@ -59,11 +57,11 @@ pub(crate) async fn events(directory: &Path, seconds: f64) -> anyhow::Result<App
             async move { app.execute(&events, number, &command(number)).await.map(drop) }
         }
     };
-    let new = busy(seconds, u64::MAX, call(create)).await?;
-    settle().await?;
-    let next = busy(seconds, new.next, call(change)).await?;
+    let new = busy(seconds, 0..u64::MAX, call(create)).await?;
+    settle()?;
+    let next = busy(seconds, 0..new.next, call(change)).await?;
     drop(app);
     fs::remove_dir_all(directory)?;
-    settle().await?;
+    settle()?;
     Ok(Appends { new, next })
 }

@@ -1,10 +1,12 @@
 //! The command line, and the order of a run.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, sync::Arc};
+use std::{fs, path::PathBuf, sync::Arc};
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use bench_common::{
+    cli::ReportArgs,
     machine::{self, Machine},
+    release::ReleaseArgs,
     rounds::Rounds,
 };
 use clap::{Parser, Subcommand, ValueEnum};
@@ -17,7 +19,7 @@ use crate::{
     many::EACH,
     rebuild,
     replay::Templates,
-    report::{Report, page},
+    report::Report,
 };
 
 /// Compares event sourcing on the embedded engine with the bare engine and with cqrs-es
@@ -59,46 +61,22 @@ pub(crate) struct Args {
     /// What to compare commands with
     #[arg(long, default_value = "cqrs-es")]
     beside: Beside,
-    /// Print the results as JSON
-    #[arg(long)]
-    json: bool,
-    /// Also write the report to this page
-    #[arg(long)]
-    page: Option<PathBuf>,
-    /// The release binary
-    #[arg(long, default_value = "target/bench/release/nagaya")]
-    nagaya: PathBuf,
-    /// The folder for temporary directories
-    #[arg(long, default_value = "target")]
-    scratch: PathBuf,
+    #[command(flatten)]
+    release: ReleaseArgs,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(args.seconds > 0.0 && args.rounds > 0, "--seconds and --rounds have to be more than nothing");
     ensure!(args.events > 0 && args.events.is_multiple_of(EACH), "--events has to be a multiple of {EACH}");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let report = runtime.block_on(measure(args))?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        println!("{}", page(&report));
-    }
-    if let Some(path) = &args.page {
-        fs::write(path, page(&report)).with_context(|| format!("{} cannot be written", path.display()))?;
-        eprintln!("wrote {}", path.display());
-    }
-    Ok(())
+    args.report.print(&runtime.block_on(measure(args))?)
 }
 
 async fn measure(args: &Args) -> anyhow::Result<Report> {
-    let nagaya = fs::canonicalize(&args.nagaya)
-        .with_context(|| format!("{} is not there; `cargo xtask bench events` builds it", args.nagaya.display()))?;
-    fs::create_dir_all(&args.scratch).with_context(|| format!("{} cannot be made", args.scratch.display()))?;
-    // Removed when it goes out of scope, also after an error. PostgreSQL does not run as root, and needs access to it.
-    let scratch = tempfile::Builder::new()
-        .prefix("bench-events-")
-        .permissions(fs::Permissions::from_mode(0o755))
-        .tempdir_in(fs::canonicalize(&args.scratch)?)?;
+    let nagaya = args.release.binary("events")?;
+    let scratch = args.report.scratch("bench-events-")?;
     let at = |name: &str| scratch.path().join(name);
     let (seconds, rounds) = (args.seconds, args.rounds);
     // Measured while nothing else runs.

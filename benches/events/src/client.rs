@@ -10,13 +10,14 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
+use bench_common::callers::CALLERS;
 use serde_json::Value as Json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
 };
 
-use crate::callers::{CALLERS, micros};
+use crate::times::micros;
 
 /// A persistent connection.
 pub(crate) struct Connection {

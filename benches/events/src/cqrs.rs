@@ -4,6 +4,7 @@ use std::{collections::HashMap, fmt, path::Path, sync::Arc};
 
 use anyhow::{Context as _, ensure};
 use bench_common::{
+    callers::{CALLERS, busy},
     machine::version,
     postgresql::{self, Postgresql},
 };
@@ -16,7 +17,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 use crate::{
     appends::Appends,
-    callers::{CALLERS, busy, settle},
+    times::settle,
     todo_app::{change, create, family, id, ulid},
 };
 
@@ -69,11 +70,11 @@ impl Cqrs {
                 }
             }
         };
-        let new = busy(seconds, u64::MAX, call(create)).await?;
+        let new = busy(seconds, 0..u64::MAX, call(create)).await?;
         // Autovacuum would do this within a minute; then the events of an aggregate are found by the index.
         self.server.ask("postgres", "", "VACUUM ANALYZE events")?;
         self.server.process.settle()?;
-        let next = busy(seconds, new.next, call(change)).await?;
+        let next = busy(seconds, 0..new.next, call(change)).await?;
         let count: u64 = self.server.ask("postgres", "", "SELECT count(*) FROM events")?.parse()?;
         ensure!(
             count == new.next + next.next,
@@ -81,7 +82,7 @@ impl Cqrs {
             new.next + next.next
         );
         self.server.process.settle()?;
-        settle().await?;
+        settle()?;
         Ok(Appends { new, next })
     }
 }

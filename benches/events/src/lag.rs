@@ -10,13 +10,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bench_common::callers::CALLERS;
 use nagaya_events::{Feed, Processor, ProcessorOptions, refresh_generations};
 use nagaya_todo::{AGGREGATE, Todo, projections};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::{
-    callers::{CALLERS, Times, micros, settle},
+    times::{Times, micros, settle},
     todo_app::{TodoApp, create, id},
 };
 
@@ -83,7 +84,7 @@ pub(crate) async fn measure(directory: &Path, rate: f64, seconds: f64) -> anyhow
     background.await??;
     drop(app);
     fs::remove_dir_all(directory)?;
-    settle().await?;
+    settle()?;
     let times = Times::of(times);
     let at = |part| times.at(part) / 1_000.0;
     let appended = total as f64 / took.as_secs_f64();

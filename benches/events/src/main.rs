@@ -3,7 +3,6 @@
 
 mod api;
 mod appends;
-mod callers;
 mod cli;
 mod client;
 mod cqrs;
@@ -12,6 +11,7 @@ mod many;
 mod rebuild;
 mod replay;
 mod report;
+mod times;
 mod todo_app;
 
 use clap::Parser as _;

@@ -11,13 +11,15 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use bench_common::machine::{forget_peak, peak_mb, resident_mb};
+use bench_common::{
+    callers::CALLERS,
+    machine::{forget_peak, peak_mb, resident_mb},
+};
 use nagaya_events::{Processor, ProcessorOptions, Progress};
 use nagaya_todo::projections;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    callers::CALLERS,
     many::{EACH, ManyEventsTodo, RunThroughStates},
     todo_app::TodoApp,
 };

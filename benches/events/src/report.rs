@@ -1,17 +1,17 @@
 //! The report: results, ratios, and which targets are met.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Formatter};
 
 use bench_common::{
+    callers::{CALLERS, Pace},
     machine::Machine,
-    rounds::{Bar, Rounds, grouped},
+    rounds::{Bar, Rounds, figure, grouped},
 };
 use serde::{Deserialize, Serialize};
 
 use crate::{
     api::{FAMILIES, Loaded, PART, TODOS},
     appends::Appends,
-    callers::{CALLERS, Pace},
     lag::Lag,
     many::EACH,
     rebuild::Rebuild,
@@ -90,25 +90,20 @@ const BARS: [BarCheck; 8] = [
     }),
 ];
 
-/// The section of the page.
-pub(crate) fn page(report: &Report) -> String {
-    let mut out = String::new();
-    // Writing to a String does not fail.
-    let _ = write(report, &mut out);
-    out
+impl fmt::Display for Report {
+    /// Writes the section of the page.
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        introduce(self, out)?;
+        writeln!(out, "{}", self.machine.rows(self.sync_after))?;
+        writeln!(out, "| bar | needed | measured | range | |\n|---|---|---|---|---|")?;
+        BARS.iter().filter_map(|(bar, of)| bar.row(&of(self))).try_for_each(|row| writeln!(out, "{row}"))?;
+        appends(self, out)?;
+        list(self, out)?;
+        http(self, out)
+    }
 }
 
-fn write(report: &Report, out: &mut String) -> std::fmt::Result {
-    introduce(report, out)?;
-    writeln!(out, "{}", report.machine.rows(report.sync_after))?;
-    writeln!(out, "| bar | needed | measured | range | |\n|---|---|---|---|---|")?;
-    BARS.iter().filter_map(|(bar, of)| bar.row(&of(report))).try_for_each(|row| writeln!(out, "{row}"))?;
-    appends(report, out)?;
-    list(report, out)?;
-    http(report, out)
-}
-
-fn introduce(report: &Report, out: &mut String) -> std::fmt::Result {
+fn introduce(report: &Report, out: &mut Formatter<'_>) -> fmt::Result {
     let Report { seconds, rounds, sizes, .. } = report;
     let events = report.rebuilds.first().map_or(0, |round| round.events);
     let beside = if report.others.is_empty() { " --beside none" } else { "" };
@@ -165,7 +160,7 @@ const FIGURES: [Figure; 3] = [
     ("– processor time of the process for each, µs", |pace| pace.cpu, 1),
 ];
 
-fn appends(report: &Report, out: &mut String) -> std::fmt::Result {
+fn appends(report: &Report, out: &mut Formatter<'_>) -> fmt::Result {
     writeln!(
         out,
         "\n| | nagaya | the engine alone | cqrs-es | nagaya : engine | nagaya : cqrs-es |\n|---|--:|--:|--:|--:|--:|"
@@ -180,16 +175,11 @@ fn appends(report: &Report, out: &mut String) -> std::fmt::Result {
             let side = |rounds: &[Appends]| each(rounds, |round| of(&kind(round)));
             let [mine, engine, others] = [&report.events, &report.engine, &report.others].map(|rounds| side(rounds));
             write!(out, "| {title} |")?;
-            [&mine, &engine, &others]
-                .into_iter()
-                .try_for_each(|rounds| write!(out, " {} |", figure(rounds, decimals)))?;
+            for rounds in [&mine, &engine, &others] {
+                write!(out, " {} |", rounds.figure(decimals))?;
+            }
             for other in [&engine, &others] {
-                let ratio = mine.over(other);
-                if ratio.is_empty() {
-                    write!(out, " |")?;
-                } else {
-                    write!(out, " {:.2} ({:.2} – {:.2}) |", ratio.median(), ratio.least(), ratio.most())?;
-                }
+                write!(out, " {} |", mine.over(other).ratio())?;
             }
             writeln!(out)?;
         }
@@ -197,25 +187,13 @@ fn appends(report: &Report, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-fn figure(rounds: &Rounds, decimals: usize) -> String {
-    match (rounds.is_empty(), decimals) {
-        (true, _) => String::new(),
-        (false, 0) => grouped(rounds.median().round() as u64),
-        (false, _) => format!("{:.decimals$}", rounds.median()),
-    }
-}
-
 /// A row with a median and its range.
-fn row(title: &str, rounds: &Rounds, decimals: usize, out: &mut String) -> std::fmt::Result {
-    let shown = |figure: f64| figure_of(figure, decimals);
+fn row(title: &str, rounds: &Rounds, decimals: usize, out: &mut Formatter<'_>) -> fmt::Result {
+    let shown = |number: f64| figure(number, decimals);
     writeln!(out, "| {title} | {} | {} – {} |", shown(rounds.median()), shown(rounds.least()), shown(rounds.most()))
 }
 
-fn figure_of(number: f64, decimals: usize) -> String {
-    if decimals == 0 { grouped(number.round() as u64) } else { format!("{number:.decimals$}") }
-}
-
-fn list(report: &Report, out: &mut String) -> std::fmt::Result {
+fn list(report: &Report, out: &mut Formatter<'_>) -> fmt::Result {
     let Report { lags, rebuilds, .. } = report;
     writeln!(out, "\n| the list | median | range |\n|---|--:|--:|")?;
     row("appends/s while it is looked at", &each(lags, |round| round.appended), 0, out)?;
@@ -231,7 +209,7 @@ fn list(report: &Report, out: &mut String) -> std::fmt::Result {
     row(&format!("making the events, {EACH} to a command, events/s"), &Rounds(vec![report.filled]), 0, out)
 }
 
-fn http(report: &Report, out: &mut String) -> std::fmt::Result {
+fn http(report: &Report, out: &mut Formatter<'_>) -> fmt::Result {
     writeln!(out, "\n| over HTTP | median | range |\n|---|--:|--:|")?;
     let kinds = [
         ("reads", ["`GET /todos?limit=20`", "`GET /todos/{id}`"], &report.reads),

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use nagaya_design::Design;
+use nagaya_design::{Design, Entity};
 use serde_json::{Map, Value as Json};
 
+use super::{environment::OwnedItem, json};
 use nagaya_tenancy::{Error, ErrorKind, List, Page, Record, Tenant};
 
 /// An action of an attacker.
@@ -44,8 +45,22 @@ impl Action {
         Action::Get(entity.to_owned(), id.to_vec())
     }
 
+    /// Creates an item of an entity, with a value at a path beside these fields.
+    pub(super) fn create_with(entity: &Entity, fields: &Map<String, Json>, path: &str, value: Json) -> Self {
+        let mut fields = fields.clone();
+        json::put(&mut fields, path, value);
+        Action::Create(entity.name.clone(), fields)
+    }
+
     pub(super) fn update(entity: &str, id: &[String], patch: Map<String, Json>) -> Self {
         Action::Update(entity.to_owned(), id.to_vec(), patch, None)
+    }
+
+    /// Sets the value at a path of an item.
+    pub(super) fn set(item: &OwnedItem, path: &str, value: Json) -> Self {
+        let mut patch = Map::new();
+        json::put(&mut patch, path, value);
+        Action::update(&item.entity, &item.id, patch)
     }
 
     pub(super) fn delete(entity: &str, id: &[String]) -> Self {

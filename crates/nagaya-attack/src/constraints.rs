@@ -8,7 +8,7 @@ use super::{
     action::Action,
     cases, fields,
     gateway::UNSUPPORTED,
-    scenario::{Failure, Scenario, expect},
+    scenario::{Failure, Scenario, expect, expect_tried},
     values,
 };
 
@@ -40,9 +40,7 @@ async fn unique_values_of_other_tenants_are_free(scenario: &mut Scenario) -> Res
             }
         }
     }
-    if actions.is_empty() {
-        return Err(Failure::Nothing("nothing unique within a tenant"));
-    }
+    expect_tried(!actions.is_empty(), "nothing unique within a tenant")?;
     scenario.expect_isolated(actions).await
 }
 
@@ -63,11 +61,7 @@ async fn references_to_items_of_other_tenants_are_not_found(scenario: &mut Scena
             let others_items: Vec<String> =
                 of_target.filter_map(|others_items| others_items.id.first().cloned()).take(4).collect();
             let Some(nothing) = values::nth_value(field, 77_777) else { continue };
-            let create = |value: Json| {
-                let mut fields = fields.clone();
-                fields.insert(field.name.clone(), value);
-                Action::Create(entity.name.clone(), fields)
-            };
+            let create = |value: Json| Action::create_with(&entity, &fields, &field.name, value);
             let expected = scenario.expect_same_answer(&create(nothing)).await?;
             expect(["no_reference", UNSUPPORTED].contains(&expected.code.as_str()), || {
                 format!("{} refers to nothing: {expected:?}", entity.name)
@@ -85,9 +79,7 @@ async fn references_to_items_of_other_tenants_are_not_found(scenario: &mut Scena
             }
         }
     }
-    if !tried {
-        return Err(Failure::Nothing("no references"));
-    }
+    expect_tried(tried, "no references")?;
     scenario.expect_only_own_changes().await
 }
 
@@ -95,10 +87,9 @@ async fn change_sets_with_another_tenant_are_refused(scenario: &mut Scenario) ->
     let victim = scenario.victims.first().cloned().unwrap_or_default();
     let mut actions = Vec::new();
     for (entity, fields) in fields::writable_entities_with_fields(scenario, 10) {
-        let fine = Action::Create(entity.name.clone(), fields.clone());
-        let mut forged = fields;
-        json::put(&mut forged, entity.tenant.as_deref().unwrap_or_default(), victim.as_str().into());
-        let forged = Action::Create(entity.name.clone(), forged);
+        let tenant = entity.tenant.as_deref().unwrap_or_default();
+        let forged = Action::create_with(entity, &fields, tenant, victim.as_str().into());
+        let fine = Action::Create(entity.name.clone(), fields);
         actions.push(Action::Set(vec![fine.clone(), forged.clone()]));
         actions.push(Action::Set(vec![forged, fine]));
     }

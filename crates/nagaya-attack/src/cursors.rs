@@ -5,7 +5,7 @@ use nagaya_design::{ResultKind, Wall};
 use super::{
     cases,
     environment::{principal, settings},
-    scenario::{Failure, Scenario, expect},
+    scenario::{Failure, Scenario, expect, expect_tried},
 };
 use nagaya_tenancy::{Error, IdGenerator, List, Nagaya, Page, Tenant};
 
@@ -26,10 +26,8 @@ async fn page_cursors(scenario: &Scenario, tenant: &Tenant) -> Result<Vec<(List,
             found.push((list, next));
         }
     }
-    match found.is_empty() {
-        true => Err(Failure::Nothing("no list of two items")),
-        false => Ok(found),
-    }
+    expect_tried(!found.is_empty(), "no list of two items")?;
+    Ok(found)
 }
 
 /// Refused, and without a word about why.
@@ -145,9 +143,7 @@ async fn cursors_are_not_shared_between_tenants_and_operators(scenario: &mut Sce
             refused(attacker.list(&list.clone().cursor(&cursor)).await, &format!("{list:?} of an operator"))?;
         }
     }
-    if !tried {
-        return Err(Failure::Nothing("no public list of two items"));
-    }
+    expect_tried(tried, "no public list of two items")?;
     // The actions of the operator are in the audit log.
     scenario.expect_only_own_changes().await
 }

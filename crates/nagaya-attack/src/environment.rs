@@ -6,14 +6,11 @@ use std::sync::{
 };
 
 use nagaya_design::{Design, Entity, Wall};
+use nagaya_seed::Rng;
 use nagaya_store::{Clock, Item, Scan, Store};
 use serde_json::{Map, Value as Json};
 
-use super::{
-    Engine,
-    scenario::Failure,
-    values::{self, Rng},
-};
+use super::{Engine, scenario::Failure, values};
 use nagaya_tenancy::{Error, IdGenerator, Nagaya, Operator, Principal, Record, Settings, Tenant};
 
 /// The time of all attacks, in 2040: servers that sweep by a clock of their own find nothing to sweep.
@@ -64,11 +61,12 @@ pub(super) struct Environment {
 impl Environment {
     pub(super) async fn open<E: Engine>(design: &Design, engine: &E) -> Result<Self, Failure> {
         let store: Arc<dyn Store> = Arc::new(engine.open(Clock::new(|| NOW)).await?);
-        let rng = Mutex::new(Rng::new(1));
+        let rng = Mutex::new(Rng::new(1, &[], [0; 2]));
         let own = IdGenerator::new(move || rng.lock().unwrap_or_else(PoisonError::into_inner).bits());
         let next = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&next);
-        let others_items = IdGenerator::new(move || Rng::new(counted.fetch_add(1, Ordering::Relaxed)).bits());
+        let others_items =
+            IdGenerator::new(move || Rng::new(counted.fetch_add(1, Ordering::Relaxed), &[], [0; 2]).bits());
         let attacker_layer = Nagaya::open_with(design.clone(), store.clone(), settings(own));
         let probe = Nagaya::open_with(design.clone(), store.clone(), settings(IdGenerator::sequential()));
         let others = Nagaya::open_with(design.clone(), store.clone(), settings(others_items));

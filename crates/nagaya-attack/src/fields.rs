@@ -8,7 +8,7 @@ use super::{
     action::Action,
     cases,
     environment::OwnedItem,
-    scenario::{Failure, Scenario},
+    scenario::{Failure, Scenario, expect_tried},
     values,
 };
 
@@ -57,9 +57,8 @@ async fn a_tenant_in_the_fields_is_refused(scenario: &mut Scenario) -> Result<()
     for (entity, fields) in writable_entities_with_fields(scenario, 7) {
         for name in &names {
             for value in [json!(name), json!([name]), json!({ "S": name }), Json::Null] {
-                let mut fields = fields.clone();
-                json::put(&mut fields, entity.tenant.as_deref().unwrap_or_default(), value);
-                actions.push(Action::Create(entity.name.clone(), fields));
+                let tenant = entity.tenant.as_deref().unwrap_or_default();
+                actions.push(Action::create_with(entity, &fields, tenant, value));
             }
         }
     }
@@ -73,17 +72,17 @@ async fn a_tenant_in_a_change_is_refused(scenario: &mut Scenario) -> Result<(), 
         let path = scenario.entity(&own.entity)?.tenant.clone().unwrap_or_default();
         for name in &names {
             for value in [json!(name), Json::Null, json!({ "S": name })] {
-                let mut patch = Map::new();
-                json::put(&mut patch, &path, value);
-                actions.push(Action::update(&own.entity, &own.id, patch));
+                actions.push(Action::set(own, &path, value));
             }
         }
     }
     scenario.expect_refused(actions, &["invalid"]).await
 }
 
-/// The attributes of an entity's items that are no fields.
-fn managed_attributes(scenario: &Scenario, entity: &Entity) -> Vec<String> {
+/// The attributes of an entity's items that are no fields, each with the value that an item of others has.
+fn managed_attributes(scenario: &Scenario, entity: &Entity) -> Result<Vec<(String, Json)>, Failure> {
+    let foreign = scenario.walled_items().find(|each| each.entity == entity.name);
+    let foreign = foreign.map(|each| scenario.item_of(each)).transpose()?;
     let table = scenario.design.table_of(entity);
     let mut names = vec![table.key.partition.clone(), table.key.sort.clone()];
     for index in &table.indexes {
@@ -96,22 +95,15 @@ fn managed_attributes(scenario: &Scenario, entity: &Entity) -> Vec<String> {
     names.retain(|name| entity.fields.iter().all(|field| field.name != *name));
     names.sort();
     names.dedup();
-    names
+    let value = |name: &str| foreign.and_then(|item| item.get(name)).map_or_else(|| json!("x"), json::to_json);
+    Ok(names.into_iter().map(|name| (name.clone(), value(&name))).collect())
 }
 
 async fn managed_attributes_cannot_be_set(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut actions = Vec::new();
     for (entity, fields) in writable_entities_with_fields(scenario, 7) {
-        let others_items = scenario
-            .walled_items()
-            .find(|each| each.entity == entity.name)
-            .map(|each| scenario.item_of(each))
-            .transpose()?;
-        for name in managed_attributes(scenario, entity) {
-            let foreign = others_items.and_then(|item| item.get(&name)).map(json::to_json);
-            let mut fields = fields.clone();
-            fields.insert(name, foreign.unwrap_or_else(|| json!("x")));
-            actions.push(Action::Create(entity.name.clone(), fields));
+        for (name, foreign) in managed_attributes(scenario, entity)? {
+            actions.push(Action::create_with(entity, &fields, &name, foreign));
         }
     }
     scenario.expect_refused(actions, &["invalid"]).await
@@ -121,17 +113,8 @@ async fn managed_attributes_cannot_be_changed(scenario: &mut Scenario) -> Result
     let mut actions = Vec::new();
     for own in own_item_of_each_entity(scenario) {
         let entity = scenario.entity(&own.entity)?;
-        let others_items = scenario
-            .walled_items()
-            .find(|each| each.entity == entity.name)
-            .map(|each| scenario.item_of(each))
-            .transpose()?;
-        for name in managed_attributes(scenario, entity) {
-            let foreign = others_items.and_then(|item| item.get(&name)).map(json::to_json);
-            for value in [foreign.unwrap_or_else(|| json!("x")), json!(99)] {
-                let patch = Map::from_iter([(name.clone(), value)]);
-                actions.push(Action::update(&own.entity, &own.id, patch));
-            }
+        for (name, foreign) in managed_attributes(scenario, entity)? {
+            actions.extend([foreign, json!(99)].map(|value| Action::set(own, &name, value)));
         }
     }
     scenario.expect_refused(actions, &["invalid"]).await
@@ -147,8 +130,7 @@ async fn keys_and_immutable_fields_cannot_be_changed(scenario: &mut Scenario) ->
                 // A field that the item does not have cannot be removed.
                 let is_change = own.fields.contains_key(&field.name) || !value.is_null();
                 if is_change && own.fields.get(&field.name) != Some(&value) {
-                    let patch = Map::from_iter([(field.name.clone(), value)]);
-                    actions.push(Action::update(&own.entity, &own.id, patch));
+                    actions.push(Action::set(own, &field.name, value));
                 }
             }
         }
@@ -184,9 +166,7 @@ async fn created_fields_with_hostile_texts_reach_no_other_tenant(scenario: &mut 
     let mut actions = Vec::new();
     for (entity, fields) in writable_entities_with_fields(scenario, 7) {
         for (name, value) in fields_with_hostile_texts(entity, &hostile_texts, &mut start) {
-            let mut fields = fields.clone();
-            fields.insert(name, value);
-            actions.push(Action::Create(entity.name.clone(), fields));
+            actions.push(Action::create_with(entity, &fields, &name, value));
         }
     }
     scenario.expect_isolated(actions).await
@@ -199,9 +179,7 @@ async fn updated_fields_with_hostile_texts_reach_no_other_tenant(scenario: &mut 
         let entity = scenario.entity(&own.entity)?;
         for (name, value) in fields_with_hostile_texts(entity, &hostile_texts, &mut start) {
             let back = own.fields.get(&name).cloned().unwrap_or_default();
-            for value in [value, back] {
-                actions.push(Action::update(&own.entity, &own.id, Map::from_iter([(name.clone(), value)])));
-            }
+            actions.extend([value, back].map(|value| Action::set(own, &name, value)));
         }
     }
     scenario.expect_isolated(actions).await
@@ -216,13 +194,9 @@ async fn generated_ids_cannot_be_chosen_if_tenants_share_keys(scenario: &mut Sce
         let Some(made) = made.filter(|_| entity.wall != Wall::Key) else { continue };
         for others_items in scenario.others_items.iter().filter(|others_items| others_items.entity == entity.name) {
             let Some(value) = json::value_at(&others_items.fields, made) else { continue };
-            let mut fields = fields.clone();
-            json::put(&mut fields, made, value.clone());
-            actions.push(Action::Create(entity.name.clone(), fields));
+            actions.push(Action::create_with(entity, &fields, made, value.clone()));
         }
     }
-    if actions.is_empty() {
-        return Err(Failure::Nothing("no such ids"));
-    }
+    expect_tried(!actions.is_empty(), "no such ids")?;
     scenario.expect_refused(actions, &["invalid"]).await
 }

@@ -1,12 +1,9 @@
 //! How an attacker reaches the data layer: by its handle, or through a server in front of it.
 
-use std::{future::Future, pin::Pin};
+pub use futures_util::future::BoxFuture;
 
 use super::action::{Action, Observation};
 use nagaya_tenancy::{Nagaya, Principal};
-
-/// A future on the heap.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A way to the data layer, such as a server in front of it.
 pub trait Gateway: Sync {

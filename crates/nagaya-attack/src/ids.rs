@@ -5,6 +5,8 @@ use serde_json::Map;
 use super::{
     action::Action,
     cases,
+    environment::OwnedItem,
+    fields,
     gateway::UNSUPPORTED,
     scenario::{Failure, Scenario},
 };
@@ -82,18 +84,17 @@ async fn ids_of_other_tenants_are_not_found_in_other_entities(scenario: &mut Sce
 async fn ids_with_delimiters_reach_no_other_tenant(scenario: &mut Scenario) -> Result<(), Failure> {
     let hostile_texts = scenario.hostile_texts.clone();
     let mut actions = Vec::new();
-    for own in own_id_of_each_entity(scenario) {
-        for at in 0..own.1.len() {
+    for OwnedItem { entity, id: own, .. } in fields::own_item_of_each_entity(scenario) {
+        for (at, part) in own.iter().enumerate() {
             for text in &hostile_texts {
-                for forged in [text.clone(), format!("{}{text}", own.1[at]), format!("{text}{}", own.1[at])] {
-                    let mut id = own.1.clone();
+                let forged = [text.clone(), format!("{part}{text}"), format!("{text}{part}")].map(|forged| {
+                    let mut id = own.clone();
                     id[at] = forged;
-                    actions.push(Action::get(&own.0, &id));
-                }
-                let mut id = own.1.clone();
-                id[at].clone_from(text);
-                actions.push(Action::update(&own.0, &id, Map::new()));
-                actions.push(Action::delete(&own.0, &id));
+                    id
+                });
+                actions.extend(forged.iter().map(|id| Action::get(entity, id)));
+                actions.push(Action::update(entity, &forged[0], Map::new()));
+                actions.push(Action::delete(entity, &forged[0]));
             }
         }
     }
@@ -103,26 +104,15 @@ async fn ids_with_delimiters_reach_no_other_tenant(scenario: &mut Scenario) -> R
 async fn ids_with_a_wrong_number_of_parts_are_not_found(scenario: &mut Scenario) -> Result<(), Failure> {
     let victim = scenario.victims.first().cloned().unwrap_or_default();
     let mut actions = Vec::new();
-    for (entity, id) in own_id_of_each_entity(scenario) {
+    for OwnedItem { entity, id, .. } in fields::own_item_of_each_entity(scenario) {
         let longer = [vec![victim.clone()], id.clone()].concat();
         let after = [id.clone(), vec![victim.clone()]].concat();
         let shorter = id[..id.len().saturating_sub(1)].to_vec();
         for id in [longer, after].into_iter().chain(Some(shorter).filter(|_| !id.is_empty())) {
-            actions.push(Action::get(&entity, &id));
-            actions.push(Action::update(&entity, &id, Map::new()));
-            actions.push(Action::delete(&entity, &id));
+            actions.push(Action::get(entity, &id));
+            actions.push(Action::update(entity, &id, Map::new()));
+            actions.push(Action::delete(entity, &id));
         }
     }
     scenario.expect_refused(actions, &["not_found"]).await
-}
-
-/// An id of the attacker's own for each entity.
-fn own_id_of_each_entity(scenario: &Scenario) -> Vec<(String, Vec<String>)> {
-    let mut found: Vec<(String, Vec<String>)> = Vec::new();
-    for own in &scenario.own_items {
-        if found.iter().all(|(entity, _)| *entity != own.entity) {
-            found.push((own.entity.clone(), own.id.clone()));
-        }
-    }
-    found
 }

@@ -75,34 +75,23 @@ mod ids;
 mod json;
 mod lists;
 mod random;
-mod report;
 mod scenario;
 mod tampered_items;
 mod tenant_names;
 mod values;
 
-use std::{future::Future, panic::AssertUnwindSafe, pin::Pin};
+use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
+pub use nagaya_contract::{Engine, Outcome, Report};
 use nagaya_design::Design;
-use nagaya_store::{Clock, Store, StoreFuture};
 
 use self::gateway::NoGateway;
 use self::scenario::{Failure, Scenario};
 pub use self::{
     action::{Action, MAX_PAGES, Observation},
     gateway::{AttackClient, BoxFuture, Gateway, UNSUPPORTED},
-    report::{Outcome, Report},
 };
-
-/// An engine to test.
-pub trait Engine: Sync {
-    /// The engine's store.
-    type Store: Store + 'static;
-
-    /// Opens a store without tables, which uses this clock.
-    fn open(&self, clock: Clock) -> StoreFuture<'_, Self::Store>;
-}
 
 /// How many attacks are made, and with which random choices.
 #[derive(Debug, Clone, Copy)]
@@ -132,7 +121,7 @@ struct Case {
 }
 
 /// The result of a case.
-type CaseFuture<'t> = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 't>>;
+type CaseFuture<'t> = BoxFuture<'t, Result<(), Failure>>;
 
 /// The cases of an area.
 macro_rules! cases {
@@ -168,13 +157,13 @@ pub async fn run_with<E: Engine>(design: &Design, engine: &E, options: Options) 
 
 /// Attacks a design on an engine through a gateway, such as a server.
 pub async fn run_through<E: Engine>(gateway: &dyn Gateway, design: &Design, engine: &E, options: Options) -> Report {
-    let mut report = Report::new(options.seed);
+    let mut report = Report::new("attack", "the design has", Some(options.seed));
     for attacker in environment::attackers(design) {
         // Stores are opened once for each attacker: what a case leaves behind is in both environments.
         let mut scenario = match Scenario::open(gateway, design, engine, options, attacker.clone()).await {
             Ok(scenario) => scenario,
             Err(failure) => {
-                report.add(&attacker, "environments", "are made", Err(failure));
+                report.add(&format!("{attacker:?} environments"), "are made", failure.into());
                 continue;
             }
         };
@@ -183,7 +172,8 @@ pub async fn run_through<E: Engine>(gateway: &dyn Gateway, design: &Design, engi
                 // A panic fails the case; the other cases still run.
                 let outcome = AssertUnwindSafe((case.run)(&mut scenario)).catch_unwind().await;
                 let outcome = outcome.unwrap_or_else(|_| Err(Failure::new("it panicked")));
-                report.add(&attacker, area, case.function, outcome);
+                let outcome = outcome.map_or_else(Outcome::from, |()| Outcome::Passed);
+                report.add(&format!("{attacker:?} {area}"), case.function, outcome);
             }
         }
     }

@@ -9,7 +9,7 @@ use super::{
     action::Action,
     cases,
     environment::{Environment, NOW, OwnedItem},
-    scenario::{Failure, Scenario, expect, fields_of},
+    scenario::{Failure, Scenario, expect, expect_tried, fields_of},
     values::{self, as_text},
 };
 use nagaya_tenancy::List;
@@ -37,9 +37,7 @@ pub(super) fn list_of(scenario: &Scenario, access: &AccessPattern, fields: &Map<
 /// Lists by all patterns that tenants may use, with parameters of everybody's items.
 pub(super) fn lists(scenario: &Scenario) -> Vec<(AccessPattern, List)> {
     let mut found = Vec::new();
-    for access in
-        scenario.design.access_patterns.iter().filter(|access| scenario.design.wall_of(access) != Wall::System)
-    {
+    for access in scenario.tenant_patterns() {
         let entity = &scenario.design.entities[access.entity].name;
         let mut asked: Vec<List> = Vec::new();
         for each in scenario.own_items.iter().chain(&scenario.others_items).filter(|each| each.entity == *entity) {
@@ -82,9 +80,7 @@ async fn a_tenant_among_the_parameters_is_refused(scenario: &mut Scenario) -> Re
 async fn parameters_with_delimiters_reach_no_other_tenant(scenario: &mut Scenario) -> Result<(), Failure> {
     let hostile_texts = scenario.hostile_texts.clone();
     let mut actions = Vec::new();
-    for access in
-        scenario.design.access_patterns.iter().filter(|access| scenario.design.wall_of(access) != Wall::System)
-    {
+    for access in scenario.tenant_patterns() {
         let entity = &scenario.design.entities[access.entity].name;
         let Some(own) = scenario.own_items.iter().find(|own| own.entity == *entity) else { continue };
         let parameters = scenario.design.parameters(access);
@@ -126,9 +122,7 @@ async fn items_and_lists_of_operators_are_refused(scenario: &mut Scenario) -> Re
         actions.push(Action::delete(entity, id));
         actions.push(Action::Set(vec![Action::delete(entity, id)]));
     }
-    if actions.is_empty() {
-        return Err(Failure::Nothing("nothing for operators only"));
-    }
+    expect_tried(!actions.is_empty(), "nothing for operators only")?;
     scenario.expect_refused(actions, &["walled"]).await
 }
 
@@ -161,9 +155,7 @@ async fn pages_of_a_shared_partition_do_not_reveal_the_number_of_items_of_others
         write_directly(&scenario.populated, scenario, &entity, &filler_items, true).await?;
         seen?;
     }
-    if !tried {
-        return Err(Failure::Nothing("no partition that tenants share"));
-    }
+    expect_tried(tried, "no partition that tenants share")?;
     scenario.expect_only_own_changes().await
 }
 

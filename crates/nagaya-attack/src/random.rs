@@ -1,13 +1,14 @@
 //! Random attacks, each on what the ones before left behind.
 
 use nagaya_design::Wall;
+use nagaya_seed::Rng;
 use serde_json::{Map, Value as Json};
 
 use super::{
     action::Action,
     cases, fields,
     scenario::{Failure, Scenario},
-    values::{self, Rng},
+    values,
 };
 
 cases! {
@@ -15,7 +16,7 @@ cases! {
 }
 
 async fn random_attacks_see_nothing_and_change_nothing(scenario: &mut Scenario) -> Result<(), Failure> {
-    let mut rng = Rng::new(scenario.options.seed);
+    let mut rng = Rng::new(scenario.options.seed, &[], [0; 2]);
     for step in 0..scenario.options.steps {
         let Some(action) = attack(scenario, &mut rng) else { continue };
         scenario.expect_same_answer(&action).await?;

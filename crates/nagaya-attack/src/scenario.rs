@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json};
 
 use super::json;
 use super::{
-    Engine, Options,
+    Engine, Options, Outcome,
     action::{Action, Observation},
     environment::{self, Creator, Environment, OwnedItem},
     gateway::{AttackClient, Gateway, UNSUPPORTED},
@@ -133,6 +133,11 @@ impl Scenario {
         self.others_items
             .iter()
             .filter(|each| self.design.entity(&each.entity).is_some_and(|entity| entity.wall != Wall::Public))
+    }
+
+    /// The access patterns that tenants may use.
+    pub(super) fn tenant_patterns(&self) -> impl Iterator<Item = &AccessPattern> {
+        self.design.access_patterns.iter().filter(|access| self.design.wall_of(access) != Wall::System)
     }
 
     /// Performs an action in both environments; the answers have to be equal.
@@ -360,6 +365,15 @@ impl fmt::Display for Failure {
     }
 }
 
+impl From<Failure> for Outcome {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Nothing(instead) => Outcome::Skipped(instead),
+            Failure::Broken { .. } => Outcome::Failed(failure.to_string()),
+        }
+    }
+}
+
 impl From<Error> for Failure {
     #[track_caller]
     fn from(error: Error) -> Self {
@@ -378,4 +392,9 @@ impl From<nagaya_store::Error> for Failure {
 #[track_caller]
 pub(super) fn expect(claim: bool, otherwise: impl FnOnce() -> String) -> Result<(), Failure> {
     if claim { Ok(()) } else { Err(Failure::new(otherwise())) }
+}
+
+/// Checks that the design has something that the case can attack; `instead` is what it has otherwise.
+pub(super) fn expect_tried(tried: bool, instead: &'static str) -> Result<(), Failure> {
+    if tried { Ok(()) } else { Err(Failure::Nothing(instead)) }
 }

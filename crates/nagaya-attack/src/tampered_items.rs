@@ -10,7 +10,7 @@ use super::{
     cases,
     environment::{Environment, OwnedItem},
     fields, lists,
-    scenario::{Failure, Scenario, expect, fields_of},
+    scenario::{Failure, Scenario, expect, expect_tried, fields_of},
     values,
 };
 
@@ -163,9 +163,7 @@ async fn an_item_of_another_tenant_in_the_callers_partition_is_a_breach(
         let actions = item_actions(&entity.name, &others_items.id).into_iter().chain(lists).collect();
         expect_breaches(scenario, &entity, item, actions).await?;
     }
-    if !tried {
-        return Err(Failure::Nothing("the tenant itself as the partition"));
-    }
+    expect_tried(tried, "the tenant itself as the partition")?;
     scenario.expect_only_own_changes().await
 }
 
@@ -193,9 +191,7 @@ async fn an_item_of_another_tenant_in_the_callers_index_partition_is_a_breach(
             expect_breaches(scenario, &entity, item, lists).await?;
         }
     }
-    if !tried {
-        return Err(Failure::Nothing("no index with attributes of its own behind a wall in the key"));
-    }
+    expect_tried(tried, "no index with attributes of its own behind a wall in the key")?;
     scenario.expect_only_own_changes().await
 }
 
@@ -225,9 +221,7 @@ async fn an_item_whose_key_does_not_match_its_fields_is_a_breach(scenario: &mut 
         id[at] = values::as_text(&other);
         expect_breaches(scenario, &entity, tampered, item_actions(&entity.name, &id)).await?;
     }
-    if !tried {
-        return Err(Failure::Nothing("no keys besides its fields"));
-    }
+    expect_tried(tried, "no keys besides its fields")?;
     scenario.expect_only_own_changes().await
 }
 
@@ -240,9 +234,7 @@ async fn an_item_with_a_wrong_discriminator_is_a_breach(scenario: &mut Scenario)
         let item = scenario.item_of(&own)?.clone().with(&discriminator, "something else");
         expect_breaches(scenario, &entity, item, item_actions(&entity.name, &own.id)).await?;
     }
-    if !tried {
-        return Err(Failure::Nothing("no discriminators"));
-    }
+    expect_tried(tried, "no discriminators")?;
     scenario.expect_only_own_changes().await
 }
 
@@ -281,8 +273,6 @@ async fn items_with_keys_of_internal_records_are_not_listed(scenario: &mut Scena
             seen?;
         }
     }
-    if !tried {
-        return Err(Failure::Nothing("no walls in keys"));
-    }
+    expect_tried(tried, "no walls in keys")?;
     scenario.expect_only_own_changes().await
 }

@@ -7,37 +7,6 @@ use serde_json::{Map, Value as Json};
 const FUTURE_EXPIRY: i64 = super::environment::NOW + 2 * DAY;
 const DAY: i64 = 86_400_000;
 
-/// Random numbers from a seed.
-#[derive(Debug, Clone)]
-pub(super) struct Rng(u64);
-
-impl Rng {
-    pub(super) fn new(seed: u64) -> Self {
-        Rng(seed)
-    }
-
-    /// The next number (SplitMix64).
-    pub(super) fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub(super) fn bits(&mut self) -> u128 {
-        u128::from(self.number()) << 64 | u128::from(self.number())
-    }
-
-    pub(super) fn below(&mut self, end: usize) -> usize {
-        (self.number() % end.max(1) as u64) as usize
-    }
-
-    pub(super) fn pick<'s, T>(&mut self, of: &'s [T]) -> Option<&'s T> {
-        of.get(self.below(of.len()))
-    }
-}
-
 /// The fields of the n-th item of an entity; `None` when there is no n-th, or when what it refers to is not there yet.
 ///
 /// `salt` sets apart what tenants share. `referred` gives the id of the n-th item of an entity.

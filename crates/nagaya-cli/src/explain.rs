@@ -9,7 +9,7 @@ use nagaya_store::Query as StoreQuery;
 use nagaya_tenancy::{List, list_query, table_specs};
 use serde_json::{Value, json};
 
-use super::{Outcome, pages, source};
+use super::{Outcome, output::print, pages, source};
 
 /// Explain a stored key, the query that an access pattern sends, or a diagnostic code
 #[derive(Debug, clap::Args)]
@@ -69,33 +69,20 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
 /// Prints the page about a diagnostic code.
 fn code(args: &Args, code: &str) -> anyhow::Result<Outcome> {
     let Some(page) = pages::page(code) else { bail!("there is no diagnostic {code}") };
-    let mut out = std::io::stdout().lock();
-    match args.json {
-        true => writeln!(out, "{:#}", json!({ "code": code.to_uppercase(), "page": page }))?,
-        false => out.write_all(page.as_bytes())?,
-    }
-    Ok(Outcome::Fine)
+    print(args.json, &json!({ "code": code.to_uppercase(), "page": page }), page, true)
 }
 
 fn key(args: &Args, design: &Design, base: &str) -> anyhow::Result<Outcome> {
     let parts: Vec<_> = args.key.iter().map(|text| part(design, text)).collect();
     let found = design.explain(&parts);
-    let mut out = std::io::stdout().lock();
-    if args.json {
-        let found: Vec<_> = found.iter().map(|each| explanation_json(design, base, each)).collect();
-        writeln!(out, "{:#}", Value::from(found))?;
-    } else {
-        for (at, each) in found.iter().enumerate() {
-            let gap = if at > 0 { "\n" } else { "" };
-            write!(out, "{gap}{}", explanation_text(design, base, each))?;
-        }
-    }
+    let json = found.iter().map(|each| explanation_json(design, base, each)).collect();
+    let texts: Vec<_> = found.iter().map(|each| explanation_text(design, base, each)).collect();
+    let outcome = print(args.json, &json, &texts.join("\n"), !found.is_empty())?;
     if found.is_empty() {
         eprintln!("no entity of {} has the key {}", design.name, args.key.join(" / "));
         eprintln!("help: `nagaya docs {}` lists the keys of the design", args.design.display());
-        return Ok(Outcome::FoundProblem);
     }
-    Ok(Outcome::Fine)
+    Ok(outcome)
 }
 
 /// `GSI1PK=USER` names its attribute. Other texts are values, even if they contain a `=`.

@@ -1,6 +1,6 @@
 //! `nagaya token`: tokens of the local issuer, and its keys.
 
-use std::{io::Write as _, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, bail};
 use jiff::{Span, SpanRelativeTo, Unit};
@@ -8,7 +8,7 @@ use nagaya_design::{Design, Engine};
 use nagaya_server::{Claims, Grant, LocalIssuer, System};
 use serde_json::{Value as Json, json};
 
-use super::{Outcome, source};
+use super::{Outcome, output::print, source};
 
 /// Print a token of the local issuer
 ///
@@ -86,12 +86,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         return rotate(keys, *forget);
     }
     let Some(made) = issue(args)? else { return Ok(Outcome::FoundProblem) };
-    if args.keys.json {
-        writeln!(std::io::stdout(), "{made:#}")?;
-    } else {
-        writeln!(std::io::stdout(), "{}", made["token"].as_str().unwrap_or_default())?;
-    }
-    Ok(Outcome::Fine)
+    let text = format!("{}\n", made["token"].as_str().unwrap_or_default());
+    print(args.keys.json, &made, &text, true)
 }
 
 /// A token and its claims; `None` after showing what is wrong with the design.
@@ -131,13 +127,9 @@ fn rotate(keys: &KeyArgs, forget: bool) -> anyhow::Result<Outcome> {
     if forget {
         issuer.remove_older_keys()?;
     }
-    if keys.json {
-        writeln!(std::io::stdout(), "{:#}", json!({ "keyId": key, "olderKeysRefused": forget }))?;
-    } else {
-        let older = if forget { "earlier tokens are refused" } else { "earlier tokens stay valid" };
-        writeln!(std::io::stdout(), "tokens are signed by the key {key} from now on; {older}")?;
-    }
-    Ok(Outcome::Fine)
+    let older = if forget { "earlier tokens are refused" } else { "earlier tokens stay valid" };
+    let text = format!("tokens are signed by the key {key} from now on; {older}\n");
+    print(keys.json, &json!({ "keyId": key, "olderKeysRefused": forget }), &text, true)
 }
 
 /// The system that a token is for; `None` after showing what is wrong with its design.

@@ -39,7 +39,7 @@ const ITEM_TTL: Duration = Duration::from_secs(60);
 
 /// An item that lives for a minute.
 fn expiring_item(fixture: &Fixture<'_>, sort: &str) -> Item {
-    indexed("p", sort, "i", sort).with("expiresAt", fixture.clock.seconds() + 60)
+    indexed("p", sort, "i", sort).with("expiresAt", fixture.now() + 60)
 }
 
 /// The items that each way of reading gives.
@@ -74,7 +74,7 @@ async fn an_expired_item_is_not_returned_before_a_sweep(fixture: &Fixture<'_>) -
     expect_equal(seen(fixture, "1").await?, [false; 7])?;
     expect_equal(seen(fixture, "2").await?, [true; 7])?;
     // One that is written with its second in the past has never been there.
-    fixture.put(indexed("p", "3", "i", "3").with("expiresAt", fixture.clock.seconds() - 1)).await?;
+    fixture.put(indexed("p", "3", "i", "3").with("expiresAt", fixture.now() - 1)).await?;
     expect_equal(seen(fixture, "3").await?, [false; 7])
 }
 
@@ -200,7 +200,7 @@ async fn an_expiry_can_be_removed(fixture: &Fixture<'_>) -> Result<(), Failure> 
 }
 
 async fn what_is_no_whole_number_of_seconds_does_not_expire(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    let past = fixture.clock.seconds() - 100;
+    let past = fixture.now() - 100;
     let values: [Value; 6] = [
         Value::Null,
         past.to_string().into(),
@@ -218,7 +218,7 @@ async fn what_is_no_whole_number_of_seconds_does_not_expire(fixture: &Fixture<'_
 
 async fn a_table_without_expiry_keeps_the_attribute_as_any_other(fixture: &Fixture<'_>) -> Result<(), Failure> {
     fixture.store().ensure_tables(&[TableSpec::new("plain", KeySchema::strings("PK", "SK"))]).await?;
-    let stored = item("p", "1").with("expiresAt", fixture.clock.seconds() - 1);
+    let stored = item("p", "1").with("expiresAt", fixture.now() - 1);
     fixture.write(Write::put("plain", stored.clone())).await?;
     fixture.sweep().await?;
     expect_equal(fixture.store().get("plain", &Key::new("p", "1")).await?, Some(stored))
@@ -280,7 +280,7 @@ async fn an_expired_item_that_is_deleted_goes_once(fixture: &Fixture<'_>) -> Res
 async fn an_expiry_added_to_a_table_holds_for_what_is_there(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let plain = TableSpec::new("plain", KeySchema::strings("PK", "SK"));
     fixture.store().ensure_tables(std::slice::from_ref(&plain)).await?;
-    let stored = item("p", "1").with("until", fixture.clock.seconds() + 60);
+    let stored = item("p", "1").with("until", fixture.now() + 60);
     fixture.write(Write::put("plain", stored.clone())).await?;
     fixture.store().ensure_tables(&[plain.with_ttl("until")]).await?;
     let key = Key::new("p", "1");

@@ -9,10 +9,9 @@ use std::{
     time::Duration,
 };
 
-use super::ManualClock;
 use nagaya_store::{
-    Capabilities, ChangeRecord, Error, Item, Key, KeySchema, KeyValue, Page, Query, Scan, StartPosition as Start,
-    Store, StoreFuture, TableSpec, Update, Write, WriteOutcome, WriteSet,
+    Capabilities, ChangeRecord, Error, Item, Key, KeySchema, KeyValue, ManualClock, Page, Query, Scan,
+    StartPosition as Start, Store, StoreFuture, TableSpec, Update, Write, WriteOutcome, WriteSet,
 };
 
 /// The table that every case has.
@@ -50,6 +49,11 @@ impl<'s> Fixture<'s> {
 
     pub(super) fn capabilities(&self) -> Capabilities {
         self.store().capabilities()
+    }
+
+    /// The whole seconds since 1970.
+    pub(super) fn now(&self) -> i64 {
+        self.clock.clock().seconds()
     }
 
     pub(super) async fn sweep(&self) -> Result<(), Error> {

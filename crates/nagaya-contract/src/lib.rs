@@ -55,22 +55,13 @@ mod updates;
 mod values;
 mod write_sets;
 
-use std::{
-    future::Future,
-    panic::AssertUnwindSafe,
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
-    time::Duration,
-};
+use std::{panic::AssertUnwindSafe, time::Duration};
 
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, future::BoxFuture};
 
 use self::fixture::{Failure, Fixture, OpenStore};
 pub use self::report::{Outcome, Report};
-use nagaya_store::{Capabilities, Clock, Error, Store, StoreFuture};
+use nagaya_store::{Capabilities, Clock, Error, ManualClock, Store, StoreFuture};
 
 /// How long the stores have to keep changes.
 pub const RETENTION: Duration = Duration::from_secs(3600);
@@ -78,7 +69,7 @@ pub const RETENTION: Duration = Duration::from_secs(3600);
 /// An engine to test.
 pub trait Engine: Sync {
     /// The engine's store.
-    type Store: Store;
+    type Store: Store + 'static;
 
     /// Opens a store without tables, which uses this clock and keeps changes for [`RETENTION`].
     ///
@@ -92,29 +83,8 @@ pub trait Engine: Sync {
     }
 }
 
-/// A clock that moves only when a case moves it.
-#[derive(Debug, Clone)]
-struct ManualClock(Arc<AtomicI64>);
-
-impl ManualClock {
-    /// A moment in 2100: servers that sweep by a clock of their own have nothing to sweep.
-    fn new() -> Self {
-        ManualClock(Arc::new(AtomicI64::new(4_102_444_800_000)))
-    }
-
-    fn clock(&self) -> Clock {
-        let millis = Arc::clone(&self.0);
-        Clock::new(move || millis.load(Ordering::SeqCst))
-    }
-
-    fn seconds(&self) -> i64 {
-        self.clock().seconds()
-    }
-
-    fn advance(&self, by: Duration) {
-        self.0.fetch_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX), Ordering::SeqCst);
-    }
-}
+/// A moment in 2100: servers that sweep by a clock of their own have nothing to sweep.
+const START: i64 = 4_102_444_800_000;
 
 /// A case of the contract.
 struct Case {
@@ -126,14 +96,7 @@ struct Case {
 }
 
 /// The result of a case.
-type CaseFuture<'t> = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 't>>;
-
-impl Case {
-    /// Its name, as a sentence.
-    fn name(&self, area: &str) -> String {
-        format!("{area}: {}", self.function.replace('_', " "))
-    }
-}
+type CaseFuture<'t> = BoxFuture<'t, Result<(), Failure>>;
 
 /// A capability that a case needs.
 #[derive(Debug, Clone, Copy)]
@@ -151,48 +114,39 @@ enum Requirement {
 }
 
 impl Requirement {
-    fn is_met(self, by: Capabilities, sweeps: bool) -> bool {
+    /// Its name, and whether an engine has it.
+    fn of(self, engine: Capabilities, sweeps: bool) -> (&'static str, bool) {
         match self {
-            Requirement::Transactions => by.transactions,
-            Requirement::CrossPartition => by.transactions && by.cross_partition,
-            Requirement::OldImages => by.changes && by.old_images,
-            Requirement::Changes => by.changes,
-            Requirement::ExactNumbers => by.exact_numbers,
-            Requirement::TypedKeys => by.typed_keys,
-            Requirement::ScanSegments => by.scan_segments,
-            Requirement::SnapshotReads => by.snapshot_reads,
-            Requirement::ConsistentIndexes => by.consistent_indexes,
-            Requirement::Sweep => sweeps,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Requirement::Transactions => "transactions",
-            Requirement::CrossPartition => "write sets across partitions",
-            Requirement::OldImages => "old images in changes",
-            Requirement::Changes => "changes",
-            Requirement::ExactNumbers => "exact numbers",
-            Requirement::TypedKeys => "keys of numbers and bytes",
-            Requirement::ScanSegments => "scan segments",
-            Requirement::SnapshotReads => "reads of one moment",
-            Requirement::ConsistentIndexes => "indexes that show every write at once",
-            Requirement::Sweep => "a sweep on request",
+            Requirement::Transactions => ("transactions", engine.transactions),
+            Requirement::CrossPartition => {
+                ("write sets across partitions", engine.transactions && engine.cross_partition)
+            }
+            Requirement::OldImages => ("old images in changes", engine.changes && engine.old_images),
+            Requirement::Changes => ("changes", engine.changes),
+            Requirement::ExactNumbers => ("exact numbers", engine.exact_numbers),
+            Requirement::TypedKeys => ("keys of numbers and bytes", engine.typed_keys),
+            Requirement::ScanSegments => ("scan segments", engine.scan_segments),
+            Requirement::SnapshotReads => ("reads of one moment", engine.snapshot_reads),
+            Requirement::ConsistentIndexes => ("indexes that show every write at once", engine.consistent_indexes),
+            Requirement::Sweep => ("a sweep on request", sweeps),
         }
     }
 }
 
-/// Lists the cases of an area: functions, each with the capabilities that it needs.
+/// Lists the cases of an area: functions, each with the capabilities that it needs. `check(examples)` is a case of which
+/// the function gives the examples, and `check` tries them.
 macro_rules! cases {
-    ($($function:ident $([$($need:ident),+])?,)+) => {
+    ($($function:ident $(($examples:ident))? $([$($need:ident),+])?,)+) => {
         pub(crate) const CASES: &[$crate::Case] = &[$(
             $crate::Case {
-                function: stringify!($function),
+                function: $crate::cases!(@name $function $($examples)?),
                 requirements: &[$($($crate::Requirement::$need),+)?],
-                run: |fixture| Box::pin($function(fixture)),
+                run: |fixture| Box::pin($function(fixture $(, $examples())?)),
             },
         )+];
     };
+    (@name $function:ident) => { stringify!($function) };
+    (@name $check:ident $examples:ident) => { stringify!($examples) };
 }
 use cases;
 
@@ -216,7 +170,7 @@ static AREAS: &[(&str, &[Case])] = &[
 
 /// Runs the whole contract on an engine.
 pub async fn run<E: Engine>(engine: &E) -> Report {
-    let mut report = Report::default();
+    let mut report = Report::new("contract", "the engine lacks", None);
     for (area, cases) in AREAS {
         for case in *cases {
             // A panic fails the case; the other cases still run.
@@ -225,18 +179,19 @@ pub async fn run<E: Engine>(engine: &E) -> Report {
                 Ok(Err(failure)) => Outcome::Failed(failure.to_string()),
                 Err(_) => Outcome::Failed("it panicked".to_owned()),
             };
-            report.cases.push((case.name(area), outcome));
+            report.add(area, case.function, outcome);
         }
     }
     report
 }
 
 async fn attempt<E: Engine>(engine: &E, case: &Case) -> Result<Outcome, Failure> {
-    let clock = ManualClock::new();
+    let clock = ManualClock::at(START);
     let opened = OpenedEngine { engine, store: engine.open(clock.clock()).await? };
     let (capabilities, sweeps) = (opened.store.capabilities(), opened.sweep().is_some());
-    if let Some(missing) = case.requirements.iter().find(|need| !need.is_met(capabilities, sweeps)) {
-        return Ok(Outcome::Skipped(missing.name()));
+    let mut required = case.requirements.iter().map(|requirement| requirement.of(capabilities, sweeps));
+    if let Some((missing, _)) = required.find(|(_, has)| !has) {
+        return Ok(Outcome::Skipped(missing));
     }
     let fixture = Fixture::new(&opened, clock);
     opened.store.ensure_tables(&[fixture::spec()]).await?;

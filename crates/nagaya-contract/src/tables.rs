@@ -75,7 +75,7 @@ async fn another_key_of_an_index_is_refused(fixture: &Fixture<'_>) -> Result<(),
 
 async fn another_expiry_is_refused(fixture: &Fixture<'_>) -> Result<(), Failure> {
     expect_error(fixture.store().ensure_tables(&[spec().with_ttl("other")]).await, "invalid")?;
-    fixture.put(item("p", "1").with("expiresAt", fixture.clock.seconds())).await?;
+    fixture.put(item("p", "1").with("expiresAt", fixture.now())).await?;
     expect_equal(fixture.get(&Key::new("p", "1")).await?, None)
 }
 
@@ -150,7 +150,7 @@ async fn an_index_added_later_leaves_out_what_does_not_fit(fixture: &Fixture<'_>
 }
 
 async fn an_index_added_later_has_no_expired_items(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    let now = fixture.clock.seconds();
+    let now = fixture.now();
     fixture.put(item("p", "1").with("a", "x").with("b", "1").with("expiresAt", now)).await?;
     fixture.put(item("p", "2").with("a", "x").with("b", "2").with("expiresAt", now + 60)).await?;
     fixture.store().ensure_tables(&[grown()]).await?;

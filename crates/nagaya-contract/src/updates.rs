@@ -8,28 +8,28 @@ use super::{
 use nagaya_store::{AssignedValue, Item, Key, Path, Update, UpdateAction, Value};
 
 cases![
-    values_of_every_kind_are_set,
-    a_value_is_copied_from_another_path,
-    numbers_go_up_and_down,
+    check(values_of_every_kind_are_set),
+    check(a_value_is_copied_from_another_path),
+    check(numbers_go_up_and_down),
     sums_are_exact_to_38_digits[ExactNumbers],
-    a_value_is_set_only_if_absent,
-    elements_are_appended_to_a_list,
-    values_inside_maps_and_lists_are_set,
-    an_index_beyond_the_end_appends,
-    values_are_removed,
-    removing_what_is_not_there_is_no_error,
-    elements_are_removed_by_the_places_they_had,
+    check(a_value_is_set_only_if_absent),
+    check(elements_are_appended_to_a_list),
+    check(values_inside_maps_and_lists_are_set),
+    check(an_index_beyond_the_end_appends),
+    check(values_are_removed),
+    check(removing_what_is_not_there_is_no_error),
+    check(elements_are_removed_by_the_places_they_had),
     places_inside_elements_stay_while_others_are_removed,
-    a_number_is_added_to,
-    a_set_gains_elements,
-    a_set_loses_elements_and_goes_when_empty,
-    all_changes_read_the_item_as_it_was,
-    names_with_dots_are_not_paths,
-    an_update_leaves_the_other_attributes,
-    what_does_not_fit_is_refused_and_changes_nothing,
-    two_changes_of_one_value_are_refused,
+    check(a_number_is_added_to),
+    check(a_set_gains_elements),
+    check(a_set_loses_elements_and_goes_when_empty),
+    check(all_changes_read_the_item_as_it_was),
+    check(names_with_dots_are_not_paths),
+    check(an_update_leaves_the_other_attributes),
+    refuses(what_does_not_fit_is_refused_and_changes_nothing),
+    refuses(two_changes_of_one_value_are_refused),
     sums_that_no_number_can_hold_are_refused,
-    an_empty_set_cannot_be_set,
+    refuses(an_empty_set_cannot_be_set),
 ];
 
 fn subject() -> Item {
@@ -43,17 +43,17 @@ fn subject() -> Item {
         .with("map", map([("city", "Kyoto".into()), ("list", list([1.into()])), ("zip", map([("code", 600.into())]))]))
 }
 
-/// The attributes that an update changes, `None` for those that are gone afterwards.
-type Changed<'c> = &'c [(&'c str, Option<Value>)];
+/// Updates, each with the attributes that it changes: `None` for those that are gone afterwards.
+type Examples = Vec<(Update, Vec<(&'static str, Option<Value>)>)>;
 
 /// Makes each update on a new [`subject`], which then differs in these attributes only.
-async fn check<const N: usize>(fixture: &Fixture<'_>, cases: [(Update, Changed<'_>); N]) -> Result<(), Failure> {
-    for (update, changed) in cases {
+async fn check(fixture: &Fixture<'_>, examples: Examples) -> Result<(), Failure> {
+    for (update, changed) in examples {
         fixture.put(subject()).await?;
         let mut expected = subject();
         for (name, value) in changed {
             match value {
-                Some(value) => expected.insert(*name, value.clone()),
+                Some(value) => expected.insert(name, value),
                 None => drop(expected.remove(name)),
             }
         }
@@ -72,7 +72,7 @@ async fn check<const N: usize>(fixture: &Fixture<'_>, cases: [(Update, Changed<'
 }
 
 /// Each update is refused, and the [`subject`] stays as it was.
-async fn refuses<const N: usize>(fixture: &Fixture<'_>, updates: [Update; N]) -> Result<(), Failure> {
+async fn refuses(fixture: &Fixture<'_>, updates: Vec<Update>) -> Result<(), Failure> {
     fixture.put(subject()).await?;
     for update in updates {
         let told = format!("{update:?}");
@@ -90,7 +90,7 @@ fn at(name: &str) -> Path {
     Path::attribute(name)
 }
 
-async fn values_of_every_kind_are_set(fixture: &Fixture<'_>) -> Result<(), Failure> {
+fn values_of_every_kind_are_set() -> Examples {
     let values = [
         Value::Null,
         true.into(),
@@ -106,47 +106,34 @@ async fn values_of_every_kind_are_set(fixture: &Fixture<'_>) -> Result<(), Failu
         numbers(["1", "-2"]),
         byte_strings([&[0], &[1]]),
     ];
-    for value in values {
-        let new = [("new", Some(value.clone()))];
-        let old = [("text", Some(value.clone()))];
-        check(fixture, [(Update::new().set("new", value.clone()), &new), (Update::new().set("text", value), &old)])
-            .await?;
-    }
-    Ok(())
+    let set = |name, value: &Value| (Update::new().set(name, value.clone()), vec![(name, Some(value.clone()))]);
+    values.iter().flat_map(|value| ["new", "text"].map(|name| set(name, value))).collect()
 }
 
-async fn a_value_is_copied_from_another_path(fixture: &Fixture<'_>) -> Result<(), Failure> {
+fn a_value_is_copied_from_another_path() -> Examples {
     let code = at("map").entry("zip").entry("code");
-    check(
-        fixture,
-        [
-            (Update::new().set("new", AssignedValue::Copy("n".into())), &[("new", Some(5.into()))]),
-            (Update::new().set("n", AssignedValue::Copy("text".into())), &[("n", Some("open".into()))]),
-            (Update::new().set("new", AssignedValue::Copy(code)), &[("new", Some(600.into()))]),
-            (Update::new().set("new", AssignedValue::Copy(at("list").index(3))), &[("new", Some(3.into()))]),
-        ],
-    )
-    .await
+    vec![
+        (Update::new().set("new", AssignedValue::Copy("n".into())), vec![("new", Some(5.into()))]),
+        (Update::new().set("n", AssignedValue::Copy("text".into())), vec![("n", Some("open".into()))]),
+        (Update::new().set("new", AssignedValue::Copy(code)), vec![("new", Some(600.into()))]),
+        (Update::new().set("new", AssignedValue::Copy(at("list").index(3))), vec![("new", Some(3.into()))]),
+    ]
 }
 
-async fn numbers_go_up_and_down(fixture: &Fixture<'_>) -> Result<(), Failure> {
+fn numbers_go_up_and_down() -> Examples {
     let (plus, minus) =
         (|by| AssignedValue::Plus("n".into(), number(by)), |by| AssignedValue::Minus("n".into(), number(by)));
-    check(
-        fixture,
-        [
-            (Update::new().set("n", plus("2")), &[("n", Some(7.into()))]),
-            (Update::new().set("n", minus("7")), &[("n", Some((-2).into()))]),
-            (Update::new().set("n", plus("-5")), &[("n", Some(0.into()))]),
-            (Update::new().set("n", plus("0.1")), &[("n", Some(number("5.1").into()))]),
-            (Update::new().set("other", minus("0.5")), &[("other", Some(number("4.5").into()))]),
-            (
-                Update::new().set(at("list").index(0), AssignedValue::Plus(at("list").index(3), 1.into())),
-                &[("list", Some(list([4.into(), 1.into(), 2.into(), 3.into()])))],
-            ),
-        ],
-    )
-    .await
+    vec![
+        (Update::new().set("n", plus("2")), vec![("n", Some(7.into()))]),
+        (Update::new().set("n", minus("7")), vec![("n", Some((-2).into()))]),
+        (Update::new().set("n", plus("-5")), vec![("n", Some(0.into()))]),
+        (Update::new().set("n", plus("0.1")), vec![("n", Some(number("5.1").into()))]),
+        (Update::new().set("other", minus("0.5")), vec![("other", Some(number("4.5").into()))]),
+        (
+            Update::new().set(at("list").index(0), AssignedValue::Plus(at("list").index(3), 1.into())),
+            vec![("list", Some(list([4.into(), 1.into(), 2.into(), 3.into()])))],
+        ),
+    ]
 }
 
 async fn sums_are_exact_to_38_digits(fixture: &Fixture<'_>) -> Result<(), Failure> {
@@ -177,42 +164,34 @@ async fn sums_are_exact_to_38_digits(fixture: &Fixture<'_>) -> Result<(), Failur
     Ok(())
 }
 
-async fn a_value_is_set_only_if_absent(fixture: &Fixture<'_>) -> Result<(), Failure> {
+fn a_value_is_set_only_if_absent() -> Examples {
     let if_absent = |path: Path| AssignedValue::IfAbsent(path, "default".into());
-    check(
-        fixture,
-        [
-            (Update::new().set("new", if_absent("new".into())), &[("new", Some("default".into()))]),
-            (Update::new().set("text", if_absent("text".into())), &[]),
-            (Update::new().set("new", if_absent("text".into())), &[("new", Some("open".into()))]),
-            (Update::new().set("text", if_absent(at("map").entry("none"))), &[("text", Some("default".into()))]),
-        ],
-    )
-    .await
+    vec![
+        (Update::new().set("new", if_absent("new".into())), vec![("new", Some("default".into()))]),
+        (Update::new().set("text", if_absent("text".into())), vec![]),
+        (Update::new().set("new", if_absent("text".into())), vec![("new", Some("open".into()))]),
+        (Update::new().set("text", if_absent(at("map").entry("none"))), vec![("text", Some("default".into()))]),
+    ]
 }
 
-async fn elements_are_appended_to_a_list(fixture: &Fixture<'_>) -> Result<(), Failure> {
+fn elements_are_appended_to_a_list() -> Examples {
     let append = |path: Path, values: &[Value]| AssignedValue::Append(path, values.to_vec());
     let longer = list([0.into(), 1.into(), 2.into(), 3.into(), "x".into(), Value::Null]);
     let (old, inner) = (subject().get("list").cloned(), at("map").entry("list"));
     let map =
         map([("city", "Kyoto".into()), ("list", list([1.into(), 2.into()])), ("zip", map([("code", 600.into())]))]);
-    check(
-        fixture,
-        [
-            (
-                Update::new().set("list", append("list".into(), &["x".into(), Value::Null])),
-                &[("list", Some(longer.clone()))],
-            ),
-            (Update::new().set("new", append("list".into(), &["x".into(), Value::Null])), &[("new", Some(longer))]),
-            (Update::new().set("new", append("list".into(), &[])), &[("new", old)]),
-            (Update::new().set(inner.clone(), append(inner, &[2.into()])), &[("map", Some(map))]),
-        ],
-    )
-    .await
+    vec![
+        (
+            Update::new().set("list", append("list".into(), &["x".into(), Value::Null])),
+            vec![("list", Some(longer.clone()))],
+        ),
+        (Update::new().set("new", append("list".into(), &["x".into(), Value::Null])), vec![("new", Some(longer))]),
+        (Update::new().set("new", append("list".into(), &[])), vec![("new", old)]),
+        (Update::new().set(inner.clone(), append(inner, &[2.into()])), vec![("map", Some(map))]),
+    ]
 }
 
-async fn values_inside_maps_and_lists_are_set(fixture: &Fixture<'_>) -> Result<(), Failure> {
+fn values_inside_maps_and_lists_are_set() -> Examples {
     let inner = list([1.into()]);
     let with = |city: &str, code: i64| {
         Some(map([("city", city.into()), ("list", inner.clone()), ("zip", map([("code", code.into())]))]))
@@ -224,76 +203,56 @@ async fn values_inside_maps_and_lists_are_set(fixture: &Fixture<'_>) -> Result<(
         ("zip", map([("code", 600.into())])),
     ]);
     let code = at("map").entry("zip").entry("code");
-    check(
-        fixture,
-        [
-            (Update::new().set(at("map").entry("city"), "Nara"), &[("map", with("Nara", 600))]),
-            (Update::new().set(code.clone(), 601), &[("map", with("Kyoto", 601))]),
-            (Update::new().set(code.clone(), 601).set(at("map").entry("city"), "Nara"), &[("map", with("Nara", 601))]),
-            (Update::new().set(at("map").entry("street"), "x"), &[("map", Some(wider))]),
-            (
-                Update::new().set(at("list").index(1), "x"),
-                &[("list", Some(list([0.into(), "x".into(), 2.into(), 3.into()])))],
-            ),
-        ],
-    )
-    .await
+    vec![
+        (Update::new().set(at("map").entry("city"), "Nara"), vec![("map", with("Nara", 600))]),
+        (Update::new().set(code.clone(), 601), vec![("map", with("Kyoto", 601))]),
+        (Update::new().set(code.clone(), 601).set(at("map").entry("city"), "Nara"), vec![("map", with("Nara", 601))]),
+        (Update::new().set(at("map").entry("street"), "x"), vec![("map", Some(wider))]),
+        (
+            Update::new().set(at("list").index(1), "x"),
+            vec![("list", Some(list([0.into(), "x".into(), 2.into(), 3.into()])))],
+        ),
+    ]
 }
 
-async fn an_index_beyond_the_end_appends(fixture: &Fixture<'_>) -> Result<(), Failure> {
+fn an_index_beyond_the_end_appends() -> Examples {
     let longer = list([0.into(), 1.into(), 2.into(), 3.into(), "x".into()]);
-    check(
-        fixture,
-        [
-            (Update::new().set(at("list").index(4), "x"), &[("list", Some(longer.clone()))]),
-            (Update::new().set(at("list").index(40), "x"), &[("list", Some(longer))]),
-        ],
-    )
-    .await
+    vec![
+        (Update::new().set(at("list").index(4), "x"), vec![("list", Some(longer.clone()))]),
+        (Update::new().set(at("list").index(40), "x"), vec![("list", Some(longer))]),
+    ]
 }
 
-async fn values_are_removed(fixture: &Fixture<'_>) -> Result<(), Failure> {
+fn values_are_removed() -> Examples {
     let smaller = map([("city", "Kyoto".into()), ("list", list([1.into()])), ("zip", map([]))]);
-    check(
-        fixture,
-        [
-            (Update::new().remove("n"), &[("n", None)]),
-            (Update::new().remove("n").remove("map"), &[("n", None), ("map", None)]),
-            (Update::new().remove(at("map").entry("zip").entry("code")), &[("map", Some(smaller))]),
-            (Update::new().remove(at("list").index(1)), &[("list", Some(list([0.into(), 2.into(), 3.into()])))]),
-        ],
-    )
-    .await
+    vec![
+        (Update::new().remove("n"), vec![("n", None)]),
+        (Update::new().remove("n").remove("map"), vec![("n", None), ("map", None)]),
+        (Update::new().remove(at("map").entry("zip").entry("code")), vec![("map", Some(smaller))]),
+        (Update::new().remove(at("list").index(1)), vec![("list", Some(list([0.into(), 2.into(), 3.into()])))]),
+    ]
 }
 
-async fn removing_what_is_not_there_is_no_error(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    check(
-        fixture,
-        [
-            (Update::new().remove("missing"), &[]),
-            (Update::new().remove(at("map").entry("missing")), &[]),
-            (Update::new().remove(at("list").index(9)), &[]),
-            (Update::new().delete("missing", string_set(["a"])), &[]),
-            (Update::new().delete("tags", string_set(["z"])), &[]),
-        ],
-    )
-    .await
+fn removing_what_is_not_there_is_no_error() -> Examples {
+    vec![
+        (Update::new().remove("missing"), vec![]),
+        (Update::new().remove(at("map").entry("missing")), vec![]),
+        (Update::new().remove(at("list").index(9)), vec![]),
+        (Update::new().delete("missing", string_set(["a"])), vec![]),
+        (Update::new().delete("tags", string_set(["z"])), vec![]),
+    ]
 }
 
-async fn elements_are_removed_by_the_places_they_had(fixture: &Fixture<'_>) -> Result<(), Failure> {
+fn elements_are_removed_by_the_places_they_had() -> Examples {
     let list_at = |index| at("list").index(index);
-    check(
-        fixture,
-        [
-            (Update::new().remove(list_at(0)).remove(list_at(2)), &[("list", Some(list([1.into(), 3.into()])))]),
-            (Update::new().remove(list_at(3)).remove(list_at(1)), &[("list", Some(list([0.into(), 2.into()])))]),
-            (
-                Update::new().remove(list_at(0)).set(list_at(1), "x"),
-                &[("list", Some(list(["x".into(), 2.into(), 3.into()])))],
-            ),
-        ],
-    )
-    .await
+    vec![
+        (Update::new().remove(list_at(0)).remove(list_at(2)), vec![("list", Some(list([1.into(), 3.into()])))]),
+        (Update::new().remove(list_at(3)).remove(list_at(1)), vec![("list", Some(list([0.into(), 2.into()])))]),
+        (
+            Update::new().remove(list_at(0)).set(list_at(1), "x"),
+            vec![("list", Some(list(["x".into(), 2.into(), 3.into()])))],
+        ),
+    ]
 }
 
 async fn places_inside_elements_stay_while_others_are_removed(fixture: &Fixture<'_>) -> Result<(), Failure> {
@@ -313,137 +272,106 @@ async fn places_inside_elements_stay_while_others_are_removed(fixture: &Fixture<
     expect_equal(fixture.get(&key).await?, Some(item("p", "1").with("list", expected)))
 }
 
-async fn a_number_is_added_to(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    check(
-        fixture,
-        [
-            (Update::new().add("n", 2), &[("n", Some(7.into()))]),
-            (Update::new().add("n", -7), &[("n", Some((-2).into()))]),
-            (Update::new().add("n", number("0.5")), &[("n", Some(number("5.5").into()))]),
-            (Update::new().add("new", 3), &[("new", Some(3.into()))]),
-        ],
-    )
-    .await
+fn a_number_is_added_to() -> Examples {
+    vec![
+        (Update::new().add("n", 2), vec![("n", Some(7.into()))]),
+        (Update::new().add("n", -7), vec![("n", Some((-2).into()))]),
+        (Update::new().add("n", number("0.5")), vec![("n", Some(number("5.5").into()))]),
+        (Update::new().add("new", 3), vec![("new", Some(3.into()))]),
+    ]
 }
 
-async fn a_set_gains_elements(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    check(
-        fixture,
-        [
-            (Update::new().add("tags", string_set(["b", "c"])), &[("tags", Some(string_set(["a", "b", "c"])))]),
-            (Update::new().add("numbers", numbers(["2.0", "3"])), &[("numbers", Some(numbers(["1", "2", "3"])))]),
-            (Update::new().add("blobs", byte_strings([&[3]])), &[("blobs", Some(byte_strings([&[1], &[2], &[3]])))]),
-            (Update::new().add("new", string_set(["x"])), &[("new", Some(string_set(["x"])))]),
-        ],
-    )
-    .await
+fn a_set_gains_elements() -> Examples {
+    vec![
+        (Update::new().add("tags", string_set(["b", "c"])), vec![("tags", Some(string_set(["a", "b", "c"])))]),
+        (Update::new().add("numbers", numbers(["2.0", "3"])), vec![("numbers", Some(numbers(["1", "2", "3"])))]),
+        (Update::new().add("blobs", byte_strings([&[3]])), vec![("blobs", Some(byte_strings([&[1], &[2], &[3]])))]),
+        (Update::new().add("new", string_set(["x"])), vec![("new", Some(string_set(["x"])))]),
+    ]
 }
 
-async fn a_set_loses_elements_and_goes_when_empty(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    check(
-        fixture,
-        [
-            (Update::new().delete("tags", string_set(["b", "z"])), &[("tags", Some(string_set(["a"])))]),
-            (Update::new().delete("numbers", numbers(["1.0"])), &[("numbers", Some(numbers(["2"])))]),
-            (Update::new().delete("blobs", byte_strings([&[1]])), &[("blobs", Some(byte_strings([&[2]])))]),
-            (Update::new().delete("tags", string_set(["a", "b"])), &[("tags", None)]),
-            (Update::new().delete("numbers", numbers(["1", "2", "3"])), &[("numbers", None)]),
-        ],
-    )
-    .await
+fn a_set_loses_elements_and_goes_when_empty() -> Examples {
+    vec![
+        (Update::new().delete("tags", string_set(["b", "z"])), vec![("tags", Some(string_set(["a"])))]),
+        (Update::new().delete("numbers", numbers(["1.0"])), vec![("numbers", Some(numbers(["2"])))]),
+        (Update::new().delete("blobs", byte_strings([&[1]])), vec![("blobs", Some(byte_strings([&[2]])))]),
+        (Update::new().delete("tags", string_set(["a", "b"])), vec![("tags", None)]),
+        (Update::new().delete("numbers", numbers(["1", "2", "3"])), vec![("numbers", None)]),
+    ]
 }
 
-async fn all_changes_read_the_item_as_it_was(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    check(
-        fixture,
-        [
-            (
-                Update::new().set("n", AssignedValue::Copy("text".into())).set("text", AssignedValue::Copy("n".into())),
-                &[("n", Some("open".into())), ("text", Some(5.into()))],
-            ),
-            (
-                Update::new().add("n", 1).set("new", AssignedValue::Plus("n".into(), 1.into())),
-                &[("n", Some(6.into())), ("new", Some(6.into()))],
-            ),
-            (
-                Update::new().remove("text").set("new", AssignedValue::Copy("text".into())),
-                &[("text", None), ("new", Some("open".into()))],
-            ),
-        ],
-    )
-    .await
+fn all_changes_read_the_item_as_it_was() -> Examples {
+    vec![
+        (
+            Update::new().set("n", AssignedValue::Copy("text".into())).set("text", AssignedValue::Copy("n".into())),
+            vec![("n", Some("open".into())), ("text", Some(5.into()))],
+        ),
+        (
+            Update::new().add("n", 1).set("new", AssignedValue::Plus("n".into(), 1.into())),
+            vec![("n", Some(6.into())), ("new", Some(6.into()))],
+        ),
+        (
+            Update::new().remove("text").set("new", AssignedValue::Copy("text".into())),
+            vec![("text", None), ("new", Some("open".into()))],
+        ),
+    ]
 }
 
-async fn names_with_dots_are_not_paths(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    check(
-        fixture,
-        [
-            (Update::new().set("map.city", "x"), &[("map.city", Some("x".into()))]),
-            (Update::new().set("list[0]", "x"), &[("list[0]", Some("x".into()))]),
-            (Update::new().remove("map.city"), &[]),
-            (
-                Update::new().set("#n", ":v").set("set", "SET"),
-                &[("#n", Some(":v".into())), ("set", Some("SET".into()))],
-            ),
-        ],
-    )
-    .await
+fn names_with_dots_are_not_paths() -> Examples {
+    vec![
+        (Update::new().set("map.city", "x"), vec![("map.city", Some("x".into()))]),
+        (Update::new().set("list[0]", "x"), vec![("list[0]", Some("x".into()))]),
+        (Update::new().remove("map.city"), vec![]),
+        (Update::new().set("#n", ":v").set("set", "SET"), vec![("#n", Some(":v".into())), ("set", Some("SET".into()))]),
+    ]
 }
 
-async fn an_update_leaves_the_other_attributes(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    check(fixture, [(Update::new().set("n", 6), &[("n", Some(6.into()))]), (Update::new(), &[])]).await
+fn an_update_leaves_the_other_attributes() -> Examples {
+    vec![(Update::new().set("n", 6), vec![("n", Some(6.into()))]), (Update::new(), vec![])]
 }
 
-async fn what_does_not_fit_is_refused_and_changes_nothing(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    refuses(
-        fixture,
-        [
-            // Nothing to start from.
-            Update::new().set("new", AssignedValue::Copy("missing".into())),
-            Update::new().set("new", AssignedValue::Plus("missing".into(), 1.into())),
-            Update::new().set("new", AssignedValue::Minus("missing".into(), 1.into())),
-            Update::new().set("new", AssignedValue::Append("missing".into(), vec![1.into()])),
-            // Of another kind.
-            Update::new().set("n", AssignedValue::Plus("text".into(), 1.into())),
-            Update::new().set("list", AssignedValue::Append("text".into(), vec![1.into()])),
-            Update::new().set("tags", AssignedValue::Append("tags".into(), vec!["c".into()])),
-            Update::new().add("text", 1),
-            Update::new().add("n", string_set(["a"])),
-            Update::new().add("tags", numbers(["1"])),
-            Update::new().add("tags", "c"),
-            Update::new().add("new", "c"),
-            Update::new().add("new", list([1.into()])),
-            Update::new().delete("tags", numbers(["1"])),
-            Update::new().delete("tags", "a"),
-            Update::new().delete("n", string_set(["a"])),
-            Update::new().delete("missing", "a"),
-            // No map or list around it.
-            Update::new().set(at("missing").entry("x"), 1),
-            Update::new().set(at("missing").index(0), 1),
-            Update::new().set(at("text").entry("x"), 1),
-            Update::new().set(at("map").index(0), 1),
-            Update::new().set(at("list").entry("x"), 1),
-            Update::new().set(at("map").entry("missing").entry("x"), 1),
-            // One change that does not fit refuses the others.
-            Update::new().set("n", 6).remove("text").set("new", AssignedValue::Copy("missing".into())),
-        ],
-    )
-    .await
+fn what_does_not_fit_is_refused_and_changes_nothing() -> Vec<Update> {
+    vec![
+        // Nothing to start from.
+        Update::new().set("new", AssignedValue::Copy("missing".into())),
+        Update::new().set("new", AssignedValue::Plus("missing".into(), 1.into())),
+        Update::new().set("new", AssignedValue::Minus("missing".into(), 1.into())),
+        Update::new().set("new", AssignedValue::Append("missing".into(), vec![1.into()])),
+        // Of another kind.
+        Update::new().set("n", AssignedValue::Plus("text".into(), 1.into())),
+        Update::new().set("list", AssignedValue::Append("text".into(), vec![1.into()])),
+        Update::new().set("tags", AssignedValue::Append("tags".into(), vec!["c".into()])),
+        Update::new().add("text", 1),
+        Update::new().add("n", string_set(["a"])),
+        Update::new().add("tags", numbers(["1"])),
+        Update::new().add("tags", "c"),
+        Update::new().add("new", "c"),
+        Update::new().add("new", list([1.into()])),
+        Update::new().delete("tags", numbers(["1"])),
+        Update::new().delete("tags", "a"),
+        Update::new().delete("n", string_set(["a"])),
+        Update::new().delete("missing", "a"),
+        // No map or list around it.
+        Update::new().set(at("missing").entry("x"), 1),
+        Update::new().set(at("missing").index(0), 1),
+        Update::new().set(at("text").entry("x"), 1),
+        Update::new().set(at("map").index(0), 1),
+        Update::new().set(at("list").entry("x"), 1),
+        Update::new().set(at("map").entry("missing").entry("x"), 1),
+        // One change that does not fit refuses the others.
+        Update::new().set("n", 6).remove("text").set("new", AssignedValue::Copy("missing".into())),
+    ]
 }
 
-async fn two_changes_of_one_value_are_refused(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    refuses(
-        fixture,
-        [
-            Update::new().set("n", 1).set("n", 2),
-            Update::new().set("n", 1).remove("n"),
-            Update::new().add("n", 1).set("n", AssignedValue::Plus("n".into(), 1.into())),
-            Update::new().set("map", map([])).set(at("map").entry("city"), "x"),
-            Update::new().set(at("map").entry("zip").entry("code"), 1).remove(at("map").entry("zip")),
-            Update::new().set(at("list").index(0), 1).with_action(UpdateAction::Remove(at("list").index(0))),
-        ],
-    )
-    .await
+fn two_changes_of_one_value_are_refused() -> Vec<Update> {
+    vec![
+        Update::new().set("n", 1).set("n", 2),
+        Update::new().set("n", 1).remove("n"),
+        Update::new().add("n", 1).set("n", AssignedValue::Plus("n".into(), 1.into())),
+        Update::new().set("map", map([])).set(at("map").entry("city"), "x"),
+        Update::new().set(at("map").entry("zip").entry("code"), 1).remove(at("map").entry("zip")),
+        Update::new().set(at("list").index(0), 1).with_action(UpdateAction::Remove(at("list").index(0))),
+    ]
 }
 
 async fn sums_that_no_number_can_hold_are_refused(fixture: &Fixture<'_>) -> Result<(), Failure> {
@@ -464,15 +392,11 @@ async fn sums_that_no_number_can_hold_are_refused(fixture: &Fixture<'_>) -> Resu
     Ok(())
 }
 
-async fn an_empty_set_cannot_be_set(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    refuses(
-        fixture,
-        [
-            Update::new().set("tags", string_set([])),
-            Update::new().set("new", numbers([])),
-            Update::new().set("new", map([("inside", byte_strings([]))])),
-            Update::new().add("new", string_set([])),
-        ],
-    )
-    .await
+fn an_empty_set_cannot_be_set() -> Vec<Update> {
+    vec![
+        Update::new().set("tags", string_set([])),
+        Update::new().set("new", numbers([])),
+        Update::new().set("new", map([("inside", byte_strings([]))])),
+        Update::new().add("new", string_set([])),
+    ]
 }

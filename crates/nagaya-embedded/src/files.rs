@@ -1,12 +1,13 @@
 //! Files and folders: errors that name the path, private files, durable names, and atomic replacement.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, File},
     io,
     path::Path,
 };
 
 use nagaya_store::Error;
+pub(crate) use nagaya_store::files::{private_file, private_folder, sync_folder};
 
 /// Adds the path and the failed action to an I/O error.
 pub(crate) trait IoContext<T> {
@@ -46,28 +47,6 @@ pub(crate) fn exists(path: &Path) -> Result<bool, Error> {
 /// The folder of a path; the current one if the path has only a name.
 pub(crate) fn parent_folder(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Options that create files which only their owner can read.
-pub(crate) fn private_file() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.write(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
-}
-
-/// Creates folders that only their owner can enter.
-pub(crate) fn private_folder() -> DirBuilder {
-    let mut builder = DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder
-}
-
-/// Makes the names in a folder durable.
-pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
 /// Makes the names in a folder and in all folders below it durable.

@@ -104,11 +104,6 @@ impl Error {
         matches!(*self.kind, ErrorKind::Gap)
     }
 
-    /// Whether the table does not exist.
-    pub fn is_missing_table(&self) -> bool {
-        matches!(*self.kind, ErrorKind::NoTable(_))
-    }
-
     /// Whether too many writes competed for the same items.
     pub fn is_busy(&self) -> bool {
         matches!(*self.kind, ErrorKind::Busy)

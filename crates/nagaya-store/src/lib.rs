@@ -45,6 +45,7 @@ mod change;
 mod clock;
 mod condition;
 mod error;
+pub mod files;
 mod health;
 mod item;
 mod key;
@@ -60,7 +61,7 @@ mod write;
 
 pub use capacity::{ConsumedCapacity, measure_capacity, report_consumed_capacity};
 pub use change::{ChangeCause, ChangePage, ChangePosition, ChangeRecord, StartPosition};
-pub use clock::Clock;
+pub use clock::{Clock, ManualClock};
 pub use condition::{ComparisonOp, Condition, Operand};
 pub use error::{Error, ErrorKind, FailedCondition};
 pub use health::{Health, Measurement, MeasurementKind};

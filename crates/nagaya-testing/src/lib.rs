@@ -39,7 +39,6 @@
 
 #[cfg(feature = "server")]
 mod client;
-mod clock;
 #[cfg(feature = "server")]
 mod connection;
 mod design;
@@ -64,7 +63,7 @@ pub use self::{
     server::{TestServer, TestServerBuilder, runtime},
 };
 pub use self::{
-    clock::ManualClock,
     design::{parse_design, system_design},
     instrumented::{Call, Fault, Injected, InstrumentedStore, memory_store},
 };
+pub use nagaya_store::ManualClock;

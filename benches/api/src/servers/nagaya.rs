@@ -2,7 +2,8 @@
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
+use bench_common::release;
 use serde_json::Value as Json;
 
 use super::site::{Dialect, Site};
@@ -50,13 +51,7 @@ pub(super) fn start(binary: &Path, folder: &Path, connections: u64) -> anyhow::R
     let client = Client::new(&format!("http://{address}"), "");
     process.wait_until(Duration::from_millis(20), || client.get("/readyz").is_ok_and(|answer| answer.status == 200))?;
 
-    let token = |tenant: &str| -> anyhow::Result<String> {
-        let mut token = Command::new(binary);
-        token.arg("token").arg("--system").arg(&design).args(["--tenant", tenant, "--data"]).arg(&data);
-        let output = token.output().context("`nagaya token` does not start")?;
-        ensure!(output.status.success(), "there is no token: {}", String::from_utf8_lossy(&output.stderr));
-        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
-    };
+    let token = |tenant: &str| release::token(binary, &design, tenant, &data);
     let site = Site::new(process, address, &token(task::TENANT)?, DIALECT, folder, connections)?.load()?;
     let answer = site.check(&token(task::OTHER)?)?;
     Ok((site, answer))

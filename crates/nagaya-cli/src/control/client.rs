@@ -10,7 +10,8 @@ use anyhow::{Context as _, bail};
 use nagaya_embedded::BackupPosition;
 use serde_json::{Value as Json, json};
 
-use super::{SOCKET, VERSION, hex};
+use super::{SOCKET, VERSION};
+use crate::hex::hex;
 
 /// A connection to the process that has a directory open.
 pub(crate) struct Connection {

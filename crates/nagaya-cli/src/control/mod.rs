@@ -24,18 +24,3 @@ const SOCKET: &str = "control.sock";
 /// The version of the protocol.
 #[cfg(unix)]
 const VERSION: u64 = 2;
-
-/// Bytes as digits.
-#[cfg(unix)]
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Digits as bytes.
-#[cfg(unix)]
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    if !text.len().is_multiple_of(2) || !text.is_ascii() {
-        return None;
-    }
-    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
-}

@@ -1,10 +1,10 @@
 //! The server of the control socket, on threads of its own.
 
 use std::{
-    fs::{self, DirBuilder, Permissions},
+    fs::{self, Permissions},
     io::{BufRead as _, BufReader, BufWriter, ErrorKind, Read as _, Write},
     os::unix::{
-        fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _},
+        fs::{FileTypeExt as _, PermissionsExt as _},
         net::{UnixListener, UnixStream},
     },
     path::Path,
@@ -17,10 +17,14 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use nagaya_embedded::{BackupPosition, EmbeddedStore};
+use nagaya_store::files::private_folder;
 use serde_json::{Value as Json, json};
 
-use super::{SOCKET, VERSION, unhex};
-use crate::store::{repair, show};
+use super::{SOCKET, VERSION};
+use crate::{
+    hex::unhex,
+    store::{repair, show},
+};
 
 /// Bytes of the longest request.
 const MAX_REQUEST_BYTES: u64 = 64 * 1024;
@@ -58,7 +62,7 @@ fn bind(data: &Path) -> std::io::Result<UnixListener> {
     let folder = data.join(format!(".control-{}", std::process::id()));
     // A leftover of a killed process with the same id.
     let _ = fs::remove_dir_all(&folder);
-    DirBuilder::new().mode(0o700).create(&folder)?;
+    private_folder().create(&folder)?;
     let beside = folder.join("s");
     let made = UnixListener::bind(&beside).and_then(|listener| {
         fs::set_permissions(&beside, Permissions::from_mode(0o600))?;

@@ -9,12 +9,12 @@ use serde_json::{Value as Json, json};
 use super::{
     SystemArgs,
     opened::Opened,
-    print::{self, counted, plain},
+    print::{self, plain},
 };
 use crate::{
     Outcome,
     confirm::confirmed,
-    output::{instant, print},
+    output::{counted, instant, print},
 };
 
 /// Inspect and retry dead letters
@@ -151,8 +151,7 @@ fn list(which: &DeadLetterFilter, found: &[FoundDeadLetter]) -> anyhow::Result<O
         count => writeln!(out, "{}", counted(count as u64, "dead letter")),
     };
     let listed: Vec<_> = found.iter().map(json).collect();
-    print(which.at.json, &json!({ "ok": found.is_empty(), "deadLetters": listed }), &out)?;
-    Ok(if found.is_empty() { Outcome::Fine } else { Outcome::FoundProblem })
+    print(which.at.json, &json!({ "ok": found.is_empty(), "deadLetters": listed }), &out, found.is_empty())
 }
 
 async fn show(which: &DeadLetterFilter, opened: &Opened, chosen: &[FoundDeadLetter]) -> anyhow::Result<Outcome> {
@@ -181,8 +180,7 @@ async fn show(which: &DeadLetterFilter, opened: &Opened, chosen: &[FoundDeadLett
         all["waitingEvents"] = waiting.into();
         shown.push(all);
     }
-    print(which.at.json, &json!({ "deadLetters": shown }), &out)?;
-    Ok(Outcome::Fine)
+    print(which.at.json, &json!({ "deadLetters": shown }), &out, true)
 }
 
 /// Retries events, or drops them.
@@ -217,8 +215,7 @@ async fn retry_or_drop(
         out.push_str("no dead letters\n");
     }
     let fine = up_to_date == chosen.len();
-    print(which.at.json, &json!({ "ok": fine, "results": results }), &out)?;
-    Ok(if fine { Outcome::Fine } else { Outcome::FoundProblem })
+    print(which.at.json, &json!({ "ok": fine, "results": results }), &out, fine)
 }
 
 fn text(found: &FoundDeadLetter) -> String {

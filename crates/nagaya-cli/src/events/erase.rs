@@ -3,8 +3,12 @@
 use anyhow::bail;
 use serde_json::json;
 
-use super::{SystemArgs, opened::Opened, print::counted};
-use crate::{Outcome, confirm::confirmed, output::print};
+use super::{SystemArgs, opened::Opened};
+use crate::{
+    Outcome,
+    confirm::confirmed,
+    output::{counted, print},
+};
 
 /// Erase personal data in a user's events
 ///
@@ -51,6 +55,5 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
         0 => format!("{user} has no key in {name}: there is nothing to erase\n"),
         _ => format!("{} destroyed, {} updated\n", counted(destroyed, "key"), counted(updated, "item")),
     };
-    print(args.at.json, &json!({ "destroyedKeys": destroyed, "updatedItems": updated }), &text)?;
-    Ok(if destroyed == 0 { Outcome::FoundProblem } else { Outcome::Fine })
+    print(args.at.json, &json!({ "destroyedKeys": destroyed, "updatedItems": updated }), &text, destroyed > 0)
 }

@@ -5,7 +5,6 @@ mod dlq;
 mod erase;
 mod opened;
 mod print;
-mod progress;
 mod rebuild;
 mod run;
 mod show;

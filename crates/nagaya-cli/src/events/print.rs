@@ -27,8 +27,3 @@ pub(super) fn data(event: &RecordedEvent) -> String {
 pub(super) fn plain(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
 }
-
-/// A number of things.
-pub(super) fn counted(count: u64, one: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
-}

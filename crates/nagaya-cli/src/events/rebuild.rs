@@ -7,13 +7,14 @@ use indicatif::ProgressBar;
 use nagaya_events::{ContentDigest, Generations, Processor, Progress, VerificationReport};
 use serde_json::{Value as Json, json};
 
-use super::{
-    SystemArgs,
-    opened::Opened,
-    print::{counted, plain},
+use super::{SystemArgs, opened::Opened, print::plain};
+use crate::{
+    Outcome,
+    confirm::confirmed,
+    output::{counted, print},
     progress,
+    serve::StoreKind,
 };
-use crate::{Outcome, confirm::confirmed, output::print, serve::StoreKind};
 
 /// Rebuild a projection from the events, without downtime
 ///
@@ -158,8 +159,7 @@ impl Work<'_> {
         }
         let mut told = verified_json(&verified, &self.processor.generations().await?);
         told["repaired"] = repaired.into();
-        print(self.args.at.json, &told, &text)?;
-        Ok(outcome(&verified))
+        print(self.args.at.json, &told, &text, verified.is_consistent())
     }
 
     async fn roll_back(&self) -> anyhow::Result<Outcome> {
@@ -174,8 +174,7 @@ impl Work<'_> {
             "generation {read} of `{name}` is read from now on; --rollback goes back to generation {}\n",
             now.current
         );
-        print(self.args.at.json, &generations_json(&self.processor.generations().await?), &text)?;
-        Ok(Outcome::Fine)
+        self.print_generations(&text).await
     }
 
     async fn abandon(&self) -> anyhow::Result<Outcome> {
@@ -192,13 +191,16 @@ impl Work<'_> {
             Some(gone) => format!("generation {gone} of `{name}` is abandoned; generation {} is read\n", now.current),
             None => format!("no generation of `{name}` is being built\n"),
         };
-        print(self.args.at.json, &generations_json(&self.processor.generations().await?), &text)?;
-        Ok(Outcome::Fine)
+        self.print_generations(&text).await
+    }
+
+    async fn print_generations(&self, text: &str) -> anyhow::Result<Outcome> {
+        print(self.args.at.json, &generations_json(&self.processor.generations().await?), text, true)
     }
 
     /// A bar with the number of events, where counting them is cheap.
     async fn bar(&self, what: &str) -> anyhow::Result<ProgressBar> {
-        let bar = progress::bar(what, None);
+        let bar = progress::of_events(what);
         if bar.is_hidden() || self.args.at.store.kind != StoreKind::Embedded {
             return Ok(bar);
         }
@@ -213,7 +215,7 @@ impl Work<'_> {
                 None => break,
             }
         }
-        progress::again(&bar, what, count);
+        progress::restart(&bar, what, count);
         Ok(bar)
     }
 
@@ -223,8 +225,7 @@ impl Work<'_> {
         generations: &Generations,
         text: &str,
     ) -> anyhow::Result<Outcome> {
-        print(self.args.at.json, &verified_json(verified, generations), text)?;
-        Ok(outcome(verified))
+        print(self.args.at.json, &verified_json(verified, generations), text, verified.is_consistent())
     }
 
     fn verified_text(&self, verified: &VerificationReport) -> String {
@@ -262,14 +263,10 @@ fn telling(bar: &ProgressBar) -> impl Fn(Progress) + Send + Sync {
     let checking = AtomicBool::new(false);
     move |progress: Progress| {
         if progress.checking && !checking.swap(true, Ordering::Relaxed) {
-            progress::again(bar, "checks", bar.position());
+            progress::restart(bar, "checks", bar.position());
         }
         bar.set_position(progress.events);
     }
-}
-
-fn outcome(verified: &VerificationReport) -> Outcome {
-    if verified.is_consistent() { Outcome::Fine } else { Outcome::FoundProblem }
 }
 
 fn content_json(content: &ContentDigest) -> Json {

@@ -9,9 +9,12 @@ use super::{
     SystemArgs,
     cause_tree::CauseTree,
     opened::Opened,
-    print::{self, counted, plain},
+    print::{self, plain},
 };
-use crate::{Outcome, output::print};
+use crate::{
+    Outcome,
+    output::{counted, print},
+};
 
 /// Show the history of an aggregate: who did what, when, and why
 #[derive(Debug, clap::Args)]
@@ -70,8 +73,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
         Ok(end) => writeln!(text, "nothing is missing or changed; the chain ends in\n{end}"),
         Err(why) => writeln!(text, "broken: {why}"),
     };
-    print(args.at.json, &told, &text)?;
-    Ok(if chain.is_ok() { Outcome::Fine } else { Outcome::FoundProblem })
+    print(args.at.json, &told, &text, chain.is_ok())
 }
 
 fn table(events: &[RecordedEvent]) -> String {

@@ -3,13 +3,12 @@
 use nagaya_events::ChainReport;
 use serde_json::{Value as Json, json};
 
-use super::{
-    SystemArgs,
-    opened::Opened,
-    print::{counted, plain},
+use super::{SystemArgs, opened::Opened, print::plain};
+use crate::{
+    Outcome,
+    output::{counted, print},
     progress,
 };
-use crate::{Outcome, output::print};
 
 /// Verify that no event is missing, changed or out of order
 ///
@@ -63,8 +62,7 @@ async fn one(args: &Args, opened: &Opened, owner: &str, id: &str) -> anyhow::Res
         Ok(end) => format!("{}: nothing is missing or changed; the chain ends in\n{end}\n", counted(events, "event")),
         Err(why) => format!("{}: {why}\n", plain(id)),
     };
-    print(args.at.json, &told, &text)?;
-    Ok(outcome(found.is_ok()))
+    print(args.at.json, &told, &text, found.is_ok())
 }
 
 async fn all(args: &Args, opened: &Opened) -> anyhow::Result<Outcome> {
@@ -78,7 +76,7 @@ async fn all(args: &Args, opened: &Opened) -> anyhow::Result<Outcome> {
         let inspector = opened.inspector(aggregate)?;
         let heads = operator.change_source(inspector.head_entity()).await?;
         let events = operator.change_source(inspector.entity()).await?;
-        let bar = progress::bar(&format!("{aggregate}s"), None);
+        let bar = progress::of_events(&format!("{aggregate}s"));
         let mut chains = inspector.verify_all(&events, &|count| bar.set_position(count)).await?;
         bar.set_message("looking for heads without events");
         let hollow = inspector.find_heads_without_events(&heads).await?;
@@ -89,12 +87,7 @@ async fn all(args: &Args, opened: &Opened) -> anyhow::Result<Outcome> {
         text.push_str(&chains_text(aggregate, &chains));
         kinds.push(chains_json(aggregate, &chains));
     }
-    print(args.at.json, &json!({ "ok": whole, "aggregates": kinds }), &text)?;
-    Ok(outcome(whole))
-}
-
-fn outcome(fine: bool) -> Outcome {
-    if fine { Outcome::Fine } else { Outcome::FoundProblem }
+    print(args.at.json, &json!({ "ok": whole, "aggregates": kinds }), &text, whole)
 }
 
 fn chains_text(aggregate: &str, chains: &ChainReport) -> String {

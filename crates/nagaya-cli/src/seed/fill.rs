@@ -2,13 +2,12 @@
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
-    io::IsTerminal as _,
     sync::Arc,
 };
 
 use anyhow::{Context as _, bail};
 use futures_util::{StreamExt as _, stream};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use jiff::{Timestamp, tz::TimeZone};
 use nagaya_design::{Engine, Entity, Wall};
 use nagaya_seed::{DAY, MAX_ATTEMPTS as STORE_ATTEMPTS, RETRY_PAUSE, SeedContext, Seeder, stamp};
@@ -23,6 +22,7 @@ use super::{
     report::{EntityReport, Report},
     seeders, tenants,
 };
+use crate::progress;
 
 /// How many items are written at the same time: a directory commits in groups, so many cost little more than one.
 const AT_ONCE: usize = 64;
@@ -67,7 +67,7 @@ pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report>
     };
     let items = args.items.map_or(DEFAULT_ITEMS_PER_ENTITY, |items| items as usize);
     let wanted: usize = tasks.iter().map(|task| owners(task, &state).len() * count(task, items)).sum();
-    let bar = progress(wanted);
+    let bar = progress::bar("{bar:30} {pos}/{len} {per_sec}, {msg}", Some(wanted as u64));
     let at_once = match args.store.kind.engine() {
         Engine::Embedded => AT_ONCE,
         Engine::Dynamodb | Engine::Cosmos => CLOUD_CONCURRENCY,
@@ -375,14 +375,4 @@ async fn first_there(handles: &Handles, ids: &[(&str, Vec<String>)]) -> anyhow::
 fn midnight(now: Timestamp) -> i64 {
     let millis = now.as_millisecond();
     millis - millis.rem_euclid(DAY)
-}
-
-/// A progress bar, on a terminal.
-fn progress(wanted: usize) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(wanted as u64);
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {per_sec}, {msg}");
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

@@ -11,11 +11,9 @@ mod text;
 mod value;
 mod words;
 
-use std::io::Write as _;
-
 use jiff::civil::Date;
 
-use super::{Outcome, serve::StoreArgs, source};
+use super::{Outcome, output::print, serve::StoreArgs, source};
 
 /// How many items of each entity a tenant gets by default.
 const DEFAULT_ITEMS_PER_ENTITY: usize = 50;
@@ -61,12 +59,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = runtime.block_on(fill::fill(args, &system))?;
-    let mut out = std::io::stdout().lock();
-    if args.json {
-        writeln!(out, "{:#}", report.json())?;
-    } else {
-        write!(out, "{}", report.table())?;
-    }
+    let outcome = print(args.json, &report.json(), &report.table(), report.is_complete())?;
     eprint!("{}", report.notes());
-    Ok(if report.is_complete() { Outcome::Fine } else { Outcome::FoundProblem })
+    Ok(outcome)
 }

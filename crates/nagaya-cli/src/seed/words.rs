@@ -5,54 +5,23 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 macro_rules! words {
-    ($($list:ident: $item:ty),+ $(,)?) => {
+    ($($list:ident)+) => {
         /// Lists of words, as they are in the data file.
         #[derive(Deserialize)]
         #[serde(bound(deserialize = "'de: 'static"))]
         pub(super) struct Words {
-            $(pub(super) $list: Vec<$item>),+
+            $(pub(super) $list: Vec<&'static str>,)+
+            pub(super) foods: Vec<Food>,
+            /// Names of files, each with its content type.
+            pub(super) files: Vec<(&'static str, &'static str)>,
         }
     };
 }
 
 words! {
-    companies: &'static str,
-    verbs: &'static str,
-    objects: &'static str,
-    at_home: &'static str,
-    sentences_en: &'static str,
-    sentences_ja: &'static str,
-    at_table: &'static str,
-    instructions: &'static str,
-    errors: &'static str,
-    dishes: &'static str,
-    foods: Food,
-    steps: &'static str,
-    meals: &'static str,
-    allergens: &'static str,
-    tags: &'static str,
-    food_tags: &'static str,
-    categories: &'static str,
-    agents: &'static str,
-    models: &'static str,
-    folders: &'static str,
-    files: (&'static str, &'static str),
-    channels: &'static str,
-    services: &'static str,
-    jobs: &'static str,
-    keys: &'static str,
-    roles: &'static str,
-    scopes: &'static str,
-    endpoints: &'static str,
-    sources: &'static str,
-    log_lines: &'static str,
-    actions: &'static str,
-    user_agents: &'static str,
-    devices: &'static str,
-    cities: &'static str,
-    schedules: &'static str,
-    brands: &'static str,
-    kinds: &'static str,
+    companies verbs objects at_home sentences_en sentences_ja at_table instructions errors dishes steps meals
+    allergens tags food_tags categories agents models folders channels services jobs keys roles scopes
+    endpoints sources log_lines actions user_agents devices cities schedules brands kinds
 }
 
 /// A name of a food, its unit and its category.

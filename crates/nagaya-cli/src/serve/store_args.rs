@@ -14,11 +14,15 @@ use anyhow::{Context as _, bail};
 use nagaya_design::Engine;
 use nagaya_embedded::EmbeddedStore;
 use nagaya_server::System;
-use nagaya_store::Store;
+use nagaya_store::{Store, files::private_file};
 use nagaya_tenancy::{Nagaya, Settings};
 
 use super::{StoreArgs, StoreKind};
-use crate::{control, systems::Objects};
+use crate::{
+    control,
+    hex::{hex, unhex},
+    systems::Objects,
+};
 
 /// What to do about missing tables on a store in the cloud. A typo in a name must not create tables that nobody wanted, and
 /// a server without its data. In a directory and in memory they are always created.
@@ -171,16 +175,13 @@ fn stored_key(path: &Path) -> anyhow::Result<[u8; 32]> {
         if let Some(directory) = path.parent() {
             fs::create_dir_all(directory).with_context(unreadable)?;
         }
-        let text: String = Settings::default().cursor_key.iter().map(|byte| format!("{byte:02x}")).collect();
+        let text = hex(&Settings::default().cursor_key);
         // Written under a temporary name and then linked, so that nobody reads half a key. If another writer was first, use
         // theirs. The systems of one process open at the same time, so each has a temporary name of its own.
         let nth = NTH.fetch_add(1, Ordering::Relaxed);
         let unfinished = path.with_extension(format!("{}-{nth}.new", std::process::id()));
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options.open(&unfinished).and_then(|mut file| file.write_all(text.as_bytes())).with_context(unreadable)?;
+        let file = private_file().create(true).truncate(true).open(&unfinished);
+        file.and_then(|mut file| file.write_all(text.as_bytes())).with_context(unreadable)?;
         let named = fs::hard_link(&unfinished, path);
         fs::remove_file(&unfinished).with_context(unreadable)?;
         if let Err(error) = named
@@ -192,14 +193,7 @@ fn stored_key(path: &Path) -> anyhow::Result<[u8; 32]> {
 }
 
 fn parse_key(text: &str) -> Option<[u8; 32]> {
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    let mut key = [0; 32];
-    for (byte, at) in key.iter_mut().zip((0..64).step_by(2)) {
-        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
-    }
-    Some(key)
+    unhex(text)?.try_into().ok()
 }
 
 #[cfg(test)]

@@ -9,10 +9,9 @@ use super::{
     access::{Access, DirectoryArgs, access},
     failure::StoreFailure,
     keys::{self, KeyArgs},
-    progress::with_progress,
     show,
 };
-use crate::Outcome;
+use crate::{Outcome, output::print, progress::with_progress};
 
 /// Back up the data directory to one file, also while a server runs
 ///
@@ -81,6 +80,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let made =
         with_progress("records", |progress| Ok(write_backup(file, content, progress).map_err(StoreFailure::from)?))?;
     let json = show::backup(&made, file);
-    crate::output::print(directory.json, &json, &show::backup_text(&made, &format!("written to {}", file.display())))?;
-    Ok(if made.damaged_objects.is_empty() { Outcome::Fine } else { Outcome::FoundProblem })
+    let text = show::backup_text(&made, &format!("written to {}", file.display()));
+    print(directory.json, &json, &text, made.damaged_objects.is_empty())
 }

@@ -4,7 +4,6 @@ mod access;
 mod backup;
 mod failure;
 mod keys;
-mod progress;
 mod recover;
 pub(super) mod repair;
 mod restore;
@@ -19,9 +18,8 @@ pub(super) use self::access::is_store;
 use self::{
     access::{Access, DirectoryArgs, access, open},
     failure::StoreFailure,
-    progress::with_progress,
 };
-use super::{Outcome, output::print};
+use super::{Outcome, output::print, progress::with_progress};
 
 /// Maintain the directory of the embedded store
 #[derive(Debug, clap::Args)]
@@ -58,8 +56,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
                 Access::Own(store) => show::stat(&store.stats()?),
                 Access::Server(connection) => connection.ask(&json!({ "do": "stat" }), &mut |_| {})?,
             };
-            print(directory.json, &stat, &show::stat_text(&stat))?;
-            Ok(Outcome::Fine)
+            print(directory.json, &stat, &show::stat_text(&stat), true)
         }
         Verb::Verify(directory) => verify(directory),
         Verb::Backup(args) => backup::run(args),
@@ -74,8 +71,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
             store.compact()?;
             let after = store.stats()?.disk_bytes;
             let text = format!("{} before, {} after\n", show::bytes(before), show::bytes(after));
-            print(directory.json, &json!({ "bytesBefore": before, "bytesAfter": after }), &text)?;
-            Ok(Outcome::Fine)
+            print(directory.json, &json!({ "bytesBefore": before, "bytesAfter": after }), &text, true)
         }
     }
 }
@@ -90,6 +86,5 @@ fn verify(directory: &DirectoryArgs) -> anyhow::Result<Outcome> {
         Ok(verify_objects(&directory.data.join("objects"), progress).map_err(StoreFailure::from)?)
     })?;
     show::add_findings(&mut found, &objects);
-    print(directory.json, &found, &show::findings_text(&found))?;
-    Ok(if found["ok"] == true { Outcome::Fine } else { Outcome::FoundProblem })
+    print(directory.json, &found, &show::findings_text(&found), found["ok"] == true)
 }

@@ -51,8 +51,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     } else if found.is_damaged() {
         text.push_str("nothing was changed; --yes discards the damaged commit and every later one\n");
     }
-    print(args.directory.json, &json, &text)?;
-    Ok(if found.is_damaged() && !discarded { Outcome::FoundProblem } else { Outcome::Fine })
+    print(args.directory.json, &json, &text, discarded || !found.is_damaged())
 }
 
 fn json(found: &Recovery) -> Json {

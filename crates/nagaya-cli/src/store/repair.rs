@@ -5,10 +5,9 @@ use serde_json::{Value as Json, json};
 
 use super::{
     access::{Access, DirectoryArgs, access},
-    progress::with_progress,
     show,
 };
-use crate::{Outcome, output::print};
+use crate::{Outcome, output::print, progress::with_progress};
 
 /// Rebuild indexes from the items
 ///
@@ -46,8 +45,7 @@ pub(super) fn reindex(args: &ReindexArgs) -> anyhow::Result<Outcome> {
     })?;
     let names: Vec<_> = built["tables"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
     let text = names.iter().map(|name| format!("{name}: rebuilt\n")).collect::<String>();
-    print(directory.json, &built, &text)?;
-    Ok(Outcome::Fine)
+    print(directory.json, &built, &text, true)
 }
 
 /// Rebuilds the indexes of one table or of all; gives the names of the tables.
@@ -84,8 +82,7 @@ pub(super) fn repair(args: &RepairArgs) -> anyhow::Result<Outcome> {
             format!("{} of {found} findings repaired; remaining:\n{listed}", found.saturating_sub(remaining))
         }
     };
-    print(args.directory.json, &repaired, &text)?;
-    Ok(if count("remaining") == 0 { Outcome::Fine } else { Outcome::FoundProblem })
+    print(args.directory.json, &repaired, &text, count("remaining") == 0)
 }
 
 pub(crate) fn repair_all(store: &EmbeddedStore, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Json> {

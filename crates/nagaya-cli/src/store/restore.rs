@@ -14,10 +14,9 @@ use super::{
     access::{DirectoryArgs, open},
     failure::StoreFailure,
     keys::{self, KeyArgs},
-    progress::with_progress,
     show,
 };
-use crate::{Outcome, systems};
+use crate::{Outcome, output::print, progress::with_progress, systems};
 
 /// Restore a new directory from backups, or to the state of a past time
 #[derive(Debug, clap::Args)]
@@ -67,7 +66,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let next = next_steps(args, &restored)?;
     let mut json = show::restored(&restored, &args.to);
     json["nextCommands"] = json!(next);
-    crate::output::print(args.directory.json, &json, &show::restored_text(&restored, &args.to))?;
+    let outcome = print(args.directory.json, &json, &show::restored_text(&restored, &args.to), true)?;
     if restored.keys == 0 {
         eprintln!(
             "no keys were restored: tokens and cursors issued earlier are refused, and new keys are created at the first start"
@@ -77,7 +76,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     for step in next {
         eprintln!("  {step}");
     }
-    Ok(Outcome::Fine)
+    Ok(outcome)
 }
 
 fn restore_at(args: &Args, at: Timestamp) -> anyhow::Result<RestoreSummary> {

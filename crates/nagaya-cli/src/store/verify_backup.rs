@@ -9,10 +9,9 @@ use serde_json::json;
 use super::{
     failure::StoreFailure,
     keys::{self, KeyArgs},
-    progress::with_progress,
     show,
 };
-use crate::Outcome;
+use crate::{Outcome, output::print, progress::with_progress};
 
 /// Check that backups are complete and continue each other, without restoring them
 #[derive(Debug, clap::Args)]
@@ -81,6 +80,5 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         text.push('\n');
     }
     let json = json!({ "ok": problems.is_empty(), "backups": listed, "problems": problems });
-    crate::output::print(args.json, &json, &text)?;
-    Ok(if problems.is_empty() { Outcome::Fine } else { Outcome::FoundProblem })
+    print(args.json, &json, &text, problems.is_empty())
 }

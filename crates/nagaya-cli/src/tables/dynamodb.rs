@@ -1,14 +1,11 @@
 //! `nagaya tables --store dynamodb`.
 
-use std::io::{IsTerminal as _, Write as _};
-
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressStyle};
 use nagaya_design::{Design, Engine};
 use nagaya_dynamodb::{ApplyEvent, DesiredTable, Dynamodb, Options, Settings, TablesPlan};
 
 use super::{ChangeOptions, Kind, TableArgs, Verb, show};
-use crate::{Outcome, confirm::confirmed, source};
+use crate::{Outcome, confirm::confirmed, output::print, progress, source};
 
 /// The tag with the design of a table.
 const DESIGN_TAG: &str = "nagaya:design";
@@ -72,14 +69,12 @@ async fn plan(target: &TableArgs, options: &ChangeOptions, exit_code: bool) -> a
     let Some(tables) = Tables::open(target).await? else { return Ok(Outcome::FoundProblem) };
     let wanted = tables.wanted(Some(options));
     let plan = tables.store.plan_tables(&wanted, options.prune).await?;
-    let mut out = std::io::stdout().lock();
-    if target.json {
-        writeln!(out, "{:#}", show::plan_json(&plan, &wanted, options.stage))?;
-    } else {
-        write!(out, "{}", show::plan_text(&plan, &wanted, options.stage, &tables.address))?;
-    }
+    let (json, text) = (
+        show::plan_json(&plan, &wanted, options.stage),
+        show::plan_text(&plan, &wanted, options.stage, &tables.address),
+    );
     let pending = exit_code && plan.step_count() > 0;
-    Ok(if pending || !plan.conflicts().is_empty() { Outcome::FoundProblem } else { Outcome::Fine })
+    print(target.json, &json, &text, !pending && plan.conflicts().is_empty())
 }
 
 async fn apply(target: &TableArgs, options: &ChangeOptions, yes: bool) -> anyhow::Result<Outcome> {
@@ -98,25 +93,16 @@ async fn apply(target: &TableArgs, options: &ChangeOptions, yes: bool) -> anyhow
         confirmed(false, "do this?")?;
     }
     let skipped = carry_out(&tables.store, &plan).await?;
-    let mut out = std::io::stdout().lock();
-    if target.json {
-        writeln!(out, "{:#}", show::applied_json(&plan, &skipped))?;
-    } else {
-        write!(out, "{}", show::applied_text(&plan, &skipped))?;
-    }
-    Ok(Outcome::Fine)
+    let (json, text) = (show::applied_json(&plan, &skipped), show::applied_text(&plan, &skipped));
+    print(target.json, &json, &text, true)
 }
 
 /// Applies a plan and shows its progress. Returns the kinds of steps that the server does not support.
 async fn carry_out(store: &Dynamodb, plan: &TablesPlan) -> anyhow::Result<Vec<(String, &'static str)>> {
-    let on_terminal = std::io::stderr().is_terminal();
-    let bar = if on_terminal { ProgressBar::new(plan.step_count() as u64) } else { ProgressBar::hidden() };
-    let template = "{spinner} {pos}/{len} {prefix} {msg} {elapsed}";
-    bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    let bar = progress::bar("{spinner} {pos}/{len} {prefix} {msg} {elapsed}", Some(plan.step_count() as u64));
     let mut tell = |event: ApplyEvent<'_>| match event {
         // A log has one line for each step.
-        ApplyEvent::Started { table, step } if !on_terminal => eprintln!("{table}: {step}"),
+        ApplyEvent::Started { table, step } if bar.is_hidden() => eprintln!("{table}: {step}"),
         ApplyEvent::Started { table, step } => {
             bar.set_prefix(table.to_owned());
             bar.set_message(step.to_string());
@@ -136,13 +122,8 @@ async fn carry_out(store: &Dynamodb, plan: &TablesPlan) -> anyhow::Result<Vec<(S
 async fn status(target: &TableArgs) -> anyhow::Result<Outcome> {
     let Some(tables) = Tables::open(target).await? else { return Ok(Outcome::FoundProblem) };
     let looks = tables.store.table_states(&tables.wanted(None)).await?;
-    let mut out = std::io::stdout().lock();
-    if target.json {
-        writeln!(out, "{:#}", show::status_json(&looks))?;
-    } else {
-        write!(out, "{}", show::status_text(&looks))?;
-    }
-    Ok(Outcome::Fine)
+    let (json, text) = (show::status_json(&looks), show::status_text(&looks));
+    print(target.json, &json, &text, true)
 }
 
 async fn drop_tables(target: &TableArgs, with_items: bool, yes: bool) -> anyhow::Result<Outcome> {
@@ -172,15 +153,11 @@ async fn drop_tables(target: &TableArgs, with_items: bool, yes: bool) -> anyhow:
         let stopped = || format!("stopped at `{table}` after {at} of {} tables", there.len());
         tables.store.drop_table(table).await.with_context(stopped)?;
     }
-    let mut out = std::io::stdout().lock();
-    if target.json {
-        writeln!(out, "{:#}", serde_json::json!({ "dropped": there }))?;
-    } else if there.is_empty() {
-        writeln!(out, "none of the tables is there")?;
-    } else {
-        there.iter().try_for_each(|table| writeln!(out, "deleted {table}"))?;
-    }
-    Ok(Outcome::Fine)
+    let text = match there.as_slice() {
+        [] => "none of the tables is there\n".to_owned(),
+        tables => tables.iter().map(|table| format!("deleted {table}\n")).collect(),
+    };
+    print(target.json, &serde_json::json!({ "dropped": there }), &text, true)
 }
 
 fn holds(tables: &[String]) -> String {

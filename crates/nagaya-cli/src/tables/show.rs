@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use nagaya_dynamodb::{DesiredTable, IndexState, TablePlan, TableState, TablesPlan};
 use serde_json::{Value, json};
 
+use crate::output::counted;
+
 // Writing to a string does not fail, so what it answers is dropped in this file.
 
 pub(super) fn plan_text(plan: &TablesPlan, wanted: &[DesiredTable], stage: Option<usize>, address: &str) -> String {
@@ -13,7 +15,7 @@ pub(super) fn plan_text(plan: &TablesPlan, wanted: &[DesiredTable], stage: Optio
         Some(stage) => format!(", stage {stage} of {}", stages(wanted)),
         None => String::new(),
     };
-    let _ = writeln!(out, "{} on {address}{of}", counted(plan.tables.len(), "table"));
+    let _ = writeln!(out, "{} on {address}{of}", counted(plan.tables.len() as u64, "table"));
     for table in &plan.tables {
         let _ = writeln!(out, "{}", table.table);
         lines(&mut out, table);
@@ -29,8 +31,10 @@ pub(super) fn plan_text(plan: &TablesPlan, wanted: &[DesiredTable], stage: Optio
     let conflicts = plan.conflicts().len();
     let _ = match (plan.step_count(), conflicts) {
         (0, 0) => writeln!(out, "nothing to do"),
-        (steps, 0) => writeln!(out, "{}", counted(steps, "step")),
-        (steps, conflicts) => writeln!(out, "{}, {}", counted(steps, "step"), counted(conflicts, "conflict")),
+        (steps, 0) => writeln!(out, "{}", counted(steps as u64, "step")),
+        (steps, conflicts) => {
+            writeln!(out, "{}, {}", counted(steps as u64, "step"), counted(conflicts as u64, "conflict"))
+        }
     };
     out
 }
@@ -85,8 +89,8 @@ pub(super) fn applied_text(plan: &TablesPlan, skipped: &[(String, &str)]) -> Str
         return out;
     }
     let changed = plan.tables.iter().filter(|table| !table.steps.is_empty()).count();
-    let done = counted(plan.step_count() - skipped.len(), "step");
-    let _ = writeln!(out, "{done} done on {}", counted(changed, "table"));
+    let done = counted((plan.step_count() - skipped.len()) as u64, "step");
+    let _ = writeln!(out, "{done} done on {}", counted(changed as u64, "table"));
     out
 }
 
@@ -103,7 +107,7 @@ pub(super) fn status_text(looks: &[TableState]) -> String {
             let _ = writeln!(out, "  not there");
             continue;
         };
-        let _ = writeln!(out, "  {state}, about {}, {} bytes", counted(look.items, "item"), look.bytes);
+        let _ = writeln!(out, "  {state}, about {}, {} bytes", counted(look.items.unsigned_abs(), "item"), look.bytes);
         for index in &look.indexes {
             let _ = writeln!(out, "  index {} {}", index.name, index_state(index, look.items));
         }
@@ -151,9 +155,4 @@ fn next(wanted: &[DesiredTable]) -> Vec<(&str, &str)> {
 /// The last stage, which has all indexes.
 fn stages(wanted: &[DesiredTable]) -> usize {
     wanted.iter().map(|table| table.spec.indexes.len()).max().unwrap_or(0)
-}
-
-fn counted(count: impl TryInto<u64> + std::fmt::Display, what: &str) -> String {
-    let text = count.to_string();
-    if count.try_into().is_ok_and(|count| count == 1) { format!("1 {what}") } else { format!("{text} {what}s") }
 }

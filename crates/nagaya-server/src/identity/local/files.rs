@@ -1,11 +1,12 @@
 //! The files of the local issuer, readable only by their owner.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, File},
     io::{ErrorKind, Write as _},
     path::{Path, PathBuf},
 };
 
+use nagaya_store::files::{private_file, private_folder, sync_folder};
 use serde_json::{Value as Json, json};
 
 use super::{DEFAULT_URL, State, signer::Signer};
@@ -19,7 +20,7 @@ impl Files {
     pub(super) fn at(data: &Path) -> Result<Self, IssuerError> {
         let path = data.join("issuer");
         // The data directory is private too, if it is created here.
-        match private_directory().recursive(true).create(data).and_then(|()| private_directory().create(&path)) {
+        match private_folder().recursive(true).create(data).and_then(|()| private_folder().create(&path)) {
             Err(error) if !path.is_dir() => return Err(failed(&path, "cannot be created", &error)),
             // A restored copy may have other permissions.
             Err(_) => make_private(&path),
@@ -31,7 +32,12 @@ impl Files {
     /// Locks the directory against other writers until the lock is dropped.
     pub(super) fn lock(&self) -> Result<File, IssuerError> {
         let path = self.0.join("lock");
-        let lock = private_file().create(true).truncate(false).open(&path).and_then(|file| file.lock().map(|()| file));
+        let lock = private_file()
+            .read(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .and_then(|file| file.lock().map(|()| file));
         lock.map_err(|error| failed(&path, "cannot be locked", &error))
     }
 
@@ -86,18 +92,10 @@ impl Files {
             file.write_all(format!("{json:#}\n").as_bytes())?;
             file.sync_all()?;
             fs::rename(&new, &path)?;
-            sync(&self.0)
+            sync_folder(&self.0)
         };
         write().map_err(|error| failed(&path, "cannot be written", &error))
     }
-}
-
-fn private_directory() -> DirBuilder {
-    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has file modes"))]
-    let mut builder = DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder
 }
 
 /// Removes the permissions of others on a directory, if this process may do that.
@@ -106,19 +104,6 @@ fn make_private(directory: &Path) {
     let _ = fs::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o700));
     #[cfg(not(unix))]
     let _ = directory;
-}
-
-fn private_file() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
-}
-
-/// Makes renames in a directory durable.
-fn sync(directory: &Path) -> std::io::Result<()> {
-    if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
 }
 
 fn failed(path: &Path, what: &str, error: &std::io::Error) -> IssuerError {
