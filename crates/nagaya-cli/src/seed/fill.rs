@@ -237,7 +237,7 @@ impl EntityFiller<'_> {
                     Ok(()) => filled.created += 1,
                     Err(error) => match error.kind() {
                         ErrorKind::NotUnique { fields } if *fields == entity.id_fields() && unsure => {
-                            filled.created += 1
+                            filled.created += 1;
                         }
                         ErrorKind::NotUnique { fields } if *fields == entity.id_fields() => filled.existing += 1,
                         // A write conflict, a busy store or a lost response.

@@ -31,7 +31,7 @@ fn the_smoke_test_of_kondate_passes() {
     let refused = nagaya(&["smoke", "kondate", "--url", url, "--token", &other]);
     assert_eq!(refused.status, 1, "{refused}");
     assert!(
-        refused.stderr.contains("failed at: the users have nothing") && refused.stderr.contains("401"),
+        refused.stderr.contains("failed at: the users have no data") && refused.stderr.contains("401"),
         "{refused}"
     );
 }

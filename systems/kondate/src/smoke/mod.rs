@@ -23,10 +23,10 @@ use ensure;
 /// Checks the API, and deletes what it has created however far it came.
 pub(crate) fn run(client: &SmokeClient, report: &mut SmokeReport) -> Result<(), SmokeError> {
     // Plans are replaced and notifications marked as read: real data must not be among them.
-    report.step("the users have nothing of their own", || cleanup::ensure_empty(client))?;
+    report.step("the users have no data", || cleanup::ensure_empty(client))?;
     let mut created = Vec::new();
     let result = check(report, client, &mut created);
-    let cleared = report.step("what was created is deleted", || cleanup::clear(client, &created));
+    let cleared = report.step("the created items are deleted", || cleanup::clear(client, &created));
     result.and(cleared)
 }
 
@@ -34,13 +34,13 @@ pub(crate) fn run(client: &SmokeClient, report: &mut SmokeReport) -> Result<(), 
 type Created = Vec<(SmokeUser, String)>;
 
 fn check(report: &mut SmokeReport, client: &SmokeClient, created: &mut Created) -> Result<(), SmokeError> {
-    report.step("a profile is made", || {
+    report.step("a profile is created", || {
         let body = json!({ "displayName": "通りすがりの料理人" });
         client.request(Cook, "POST", "/profile", Some(body), 201)?;
         created.push((Cook, "/profile".to_owned()));
         client.get(Cook, "/profile")
     })?;
-    let recipe = report.step("a recipe is made", || {
+    let recipe = report.step("a recipe is created", || {
         let ingredients = json!([
             { "name": "じゃがいも", "amount": 3, "unit": "個" },
             { "name": "牛肉", "amount": 200, "unit": "g" },
@@ -62,8 +62,8 @@ fn check(report: &mut SmokeReport, client: &SmokeClient, created: &mut Created) 
         Ok(())
     })?;
     let own = format!("/recipes/{id}");
-    report.step("it is not seen without a token", || client.request(Visitor, "GET", &own, None, 401))?;
-    step_with_two_users(report, client, "others do not see it", || {
+    report.step("it cannot be read without a token", || client.request(Visitor, "GET", &own, None, 401))?;
+    step_with_two_users(report, client, "other users cannot read it", || {
         client.request(Guest, "GET", &own, None, 404).map(drop)
     })?;
     planning(report, client, &id, created)?;
@@ -111,7 +111,7 @@ fn planning(
     recipe: &str,
     created: &mut Created,
 ) -> Result<(), SmokeError> {
-    report.step("a set is made, applied to the next plan, and promoted", || {
+    report.step("a set is created and applied to the next plan, and the plan is promoted", || {
         let body =
             json!({ "title": "平日の夕食", "items": [{ "recipeId": recipe, "title": "肉じゃが", "servings": 4 }] });
         let set = client.request(Cook, "POST", "/sets", Some(body), 201)?;
@@ -123,7 +123,7 @@ fn planning(
         ensure!(plan["slot"] == "CURRENT" && plan["setId"] == set, "the plan is {plan}");
         Ok(())
     })?;
-    report.step("a shopping list is made of the plan, and completed", || {
+    report.step("the ingredients of the plan are added to the shopping list, and completed", || {
         let body = json!({ "slot": "CURRENT" });
         let list = client.request(Cook, "POST", "/shopping-items/from-plan", Some(body), 201)?;
         let ids: Vec<_> = list.as_array().into_iter().flatten().filter_map(|item| item["itemId"].as_str()).collect();
@@ -150,7 +150,7 @@ fn kitchen(report: &mut SmokeReport, client: &SmokeClient, created: &mut Created
         ensure!(back["name"] == "豆腐", "what was restored is {back}");
         Ok(())
     })?;
-    report.step("a category is made and listed", || {
+    report.step("a category is created and listed", || {
         let body = json!({ "scope": "book", "name": "主菜" });
         let category = client.request(Cook, "POST", "/categories", Some(body), 201)?;
         created.push((Cook, format!("/categories/book/{}", text(&category, "categoryId")?)));
@@ -166,7 +166,7 @@ fn kitchen(report: &mut SmokeReport, client: &SmokeClient, created: &mut Created
         ensure!(days[0]["date"] == "2026-02-09", "the days are {days}");
         Ok(())
     })?;
-    report.step("settings and a device for messages are kept", || {
+    report.step("notification settings and a device are stored", || {
         client.request(Cook, "POST", "/notification-settings", Some(json!({})), 201)?;
         created.push((Cook, "/notification-settings".to_owned()));
         let body = json!({ "platform": "web", "token": "smoke-device" });

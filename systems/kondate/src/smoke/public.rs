@@ -39,7 +39,7 @@ pub(super) fn catalog(
         client.request(Guest, "DELETE", &save, None, 204)?;
         counted(0)
     })?;
-    step_with_two_users(report, client, "it is bought, under one key once", || {
+    step_with_two_users(report, client, "it is bought; a repeated request with the same key charges once", || {
         let body = json!({ "targetType": "RECIPE", "targetId": recipe });
         let key = format!("smoke-{recipe}");
         let buy = || -> Result<Json, SmokeError> {
@@ -83,7 +83,7 @@ pub(super) fn sharing(
 
 /// Payments and the notifications about them.
 pub(super) fn paying(report: &mut SmokeReport, client: &SmokeClient, created: &mut Created) -> Result<(), SmokeError> {
-    report.step("a way to pay is added, and a card number refused", || {
+    report.step("a payment method is added, and a card number is refused", || {
         let number = json!({ "token": "4242 4242 4242 4242" });
         client.request(Cook, "POST", "/payment-methods", Some(number), 422)?;
         let (status, answer) =
@@ -109,9 +109,9 @@ pub(super) fn paying(report: &mut SmokeReport, client: &SmokeClient, created: &m
         ensure!(canceled["cancelAtPeriodEnd"] == true, "the subscription is {canceled}");
         Ok(())
     })?;
-    report.step("the notifications tell it, and are marked as read", || {
+    report.step("notifications about it are listed and marked as read", || {
         let told = client.get(Cook, "/notifications")?;
-        ensure!(told.to_string().contains("subscription_ending"), "what is told is {told}");
+        ensure!(told.to_string().contains("subscription_ending"), "the notifications are {told}");
         let read = client.request(Cook, "POST", "/notifications/read", None, 200)?;
         ensure!(read["read"].as_u64() > Some(0), "what was read is {read}");
         Ok(())
