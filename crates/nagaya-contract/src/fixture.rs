@@ -32,6 +32,9 @@ pub(super) trait OpenStore: Sync {
     fn sweep(&self) -> Option<StoreFuture<'_, ()>>;
 }
 
+/// The result of a check.
+type Checked = Result<(), Failure>;
+
 /// The store of a case, with shorthands for [`TABLE`].
 pub(super) struct Fixture<'s> {
     subject: &'s dyn OpenStore,
@@ -103,31 +106,19 @@ impl<'s> Fixture<'s> {
 
     /// Checks the items of all pages.
     #[track_caller]
-    pub(super) fn expect_items(
-        &self,
-        query: Query,
-        expected: Vec<Item>,
-    ) -> impl Future<Output = Result<(), Failure>> + Send {
+    pub(super) fn expect_items(&self, query: Query, expected: Vec<Item>) -> impl Future<Output = Checked> + Send {
         self.expect_view(query, |items| items, expected)
     }
 
     /// Checks the sort keys of all pages.
     #[track_caller]
-    pub(super) fn expect_sort_keys(
-        &self,
-        query: Query,
-        expected: Vec<String>,
-    ) -> impl Future<Output = Result<(), Failure>> + Send {
+    pub(super) fn expect_sort_keys(&self, query: Query, expected: Vec<String>) -> impl Future<Output = Checked> + Send {
         self.expect_view(query, |items| sort_keys(&items), expected)
     }
 
     /// Checks the number of items of all pages.
     #[track_caller]
-    pub(super) fn expect_count(
-        &self,
-        query: Query,
-        expected: usize,
-    ) -> impl Future<Output = Result<(), Failure>> + Send {
+    pub(super) fn expect_count(&self, query: Query, expected: usize) -> impl Future<Output = Checked> + Send {
         self.expect_view(query, |items| items.len(), expected)
     }
 
@@ -138,7 +129,7 @@ impl<'s> Fixture<'s> {
         query: Query,
         view: fn(Vec<Item>) -> T,
         expected: T,
-    ) -> impl Future<Output = Result<(), Failure>> + Send {
+    ) -> impl Future<Output = Checked> + Send {
         let at = Location::caller();
         let soon = query.index.is_some() && !self.capabilities().consistent_indexes;
         async move {
