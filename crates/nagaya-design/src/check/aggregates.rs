@@ -26,25 +26,23 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
                 ["subjectId", "key"].iter().filter(|name| keys.field(name).is_none()).copied().collect::<Vec<_>>();
             if !kept.is_empty() || !keys.is_secret("key") {
                 let message = format!("`{}` needs the fields `subjectId` and, as a secret, `key`", keys.name);
-                diagnostics.push(
-                    codes::BAD_AGGREGATE
-                        .at(&aggregate.span, message)
-                        .also(&keys.span, "the entity")
-                        .help("give it `key = { type = \"string\", max = 64, secret = true }`"),
-                );
+                codes::BAD_AGGREGATE
+                    .report(diagnostics, &aggregate.span, message)
+                    .also(&keys.span, "the entity")
+                    .help("give it `key = { type = \"string\", max = 64, secret = true }`");
             }
         }
         if let Some(idempotency) = aggregate.idempotency.map(|at| &design.entities[at]) {
             carries(aggregate, idempotency, &IDEMPOTENCY_FIELDS, diagnostics);
         }
         let mut wrong = |message: String, help: &str| {
-            diagnostics.push(codes::BAD_AGGREGATE.at(&aggregate.span, message).help(help));
+            codes::BAD_AGGREGATE.report(diagnostics, &aggregate.span, message).help(help);
         };
         if events.table != head.table || events.key.partition.as_str() != head.key.partition.as_str() {
             wrong(
                 format!(
-                    "`{}` and `{}` are in different partitions, so an event and its version cannot be \
-                     written together on every engine",
+                    "`{}` and `{}` are in different partitions, so an event and its version cannot be written \
+                     together on every engine",
                     events.name, head.name
                 ),
                 "put both into one table, with the same partition template",
@@ -83,11 +81,8 @@ fn carries(aggregate: &Aggregate, entity: &Entity, fields: &[&str], diagnostics:
     let all = fields.iter().copied().chain([aggregate.id.as_str()]);
     let missing: Vec<_> = all.filter(|name| entity.field(name).is_none()).collect();
     if !missing.is_empty() {
-        diagnostics.push(
-            codes::BAD_AGGREGATE
-                .at(&aggregate.span, format!("`{}` does not have {}", entity.name, list(&missing)))
-                .also(&entity.span, "the entity")
-                .help("add the fields"),
-        );
+        let message = format!("`{}` does not have {}", entity.name, list(&missing));
+        let help = "add the fields";
+        codes::BAD_AGGREGATE.report(diagnostics, &aggregate.span, message).also(&entity.span, "the entity").help(help);
     }
 }

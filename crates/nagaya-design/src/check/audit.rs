@@ -13,7 +13,7 @@ use crate::{
 pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     let (Some(audit), Some(entity)) = (&design.audit, design.audit_entity()) else { return };
     let mut wrong = |span: &Span, message: String, help: String| {
-        diagnostics.push(codes::BAD_AUDIT.at(span, message).help(help));
+        codes::BAD_AUDIT.report(diagnostics, span, message).help(help);
     };
     if entity.tenant.is_none() || !matches!(entity.wall, Wall::Key | Wall::Attribute) {
         wrong(
