@@ -35,27 +35,21 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
         if let Some(idempotency) = aggregate.idempotency.map(|at| &design.entities[at]) {
             carries(aggregate, idempotency, &IDEMPOTENCY_FIELDS, diagnostics);
         }
-        let mut wrong = |message: String, help: &str| {
-            codes::BAD_AGGREGATE.report(diagnostics, &aggregate.span, message).help(help);
-        };
         if events.table != head.table || events.key.partition.as_str() != head.key.partition.as_str() {
-            wrong(
-                format!(
-                    "`{}` and `{}` are in different partitions, so an event and its version cannot be written \
-                     together on every engine",
-                    events.name, head.name
-                ),
-                "put both into one table, with the same partition template",
+            let message = format!(
+                "`{}` and `{}` are in different partitions, so an event and its version cannot be written together on \
+                 every engine",
+                events.name, head.name
             );
+            let help = "put both into one table, with the same partition template";
+            codes::BAD_AGGREGATE.report(diagnostics, &aggregate.span, message).help(help);
         }
         if !design.table_of(events).stream {
-            wrong(
-                format!(
-                    "the changes of `{}` are not streamed, so no projection can be built from them",
-                    design.table_of(events).id
-                ),
-                "add `stream = true` to the table",
+            let message = format!(
+                "the changes of `{}` are not streamed, so no projection can be built from them",
+                design.table_of(events).id
             );
+            codes::BAD_AGGREGATE.report(diagnostics, &aggregate.span, message).help("add `stream = true` to the table");
         }
         let first = events.key.sort.slots().next();
         let ordered = first.is_some_and(|slot| match slot.path.as_str() {
@@ -64,15 +58,15 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
             _ => false,
         });
         if !ordered {
-            wrong(
-                format!("the sort key of `{}` does not put events in order", events.name),
-                "continue it with `{eventId}`, a ulid, or with `{aggregateVersion:010}`",
-            );
+            let message = format!("the sort key of `{}` does not put events in order", events.name);
+            let help = "continue it with `{eventId}`, a ulid, or with `{aggregateVersion:010}`";
+            codes::BAD_AGGREGATE.report(diagnostics, &aggregate.span, message).help(help);
         }
         if let Some(idempotency) = aggregate.idempotency.map(|at| &design.entities[at])
             && idempotency.ttl_after.is_none()
         {
-            wrong(format!("`{}` items would never expire", idempotency.name), "give it `ttl_after = \"24h\"`");
+            let message = format!("`{}` items would never expire", idempotency.name);
+            codes::BAD_AGGREGATE.report(diagnostics, &aggregate.span, message).help("give it `ttl_after = \"24h\"`");
         }
     }
 }

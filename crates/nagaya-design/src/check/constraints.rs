@@ -37,56 +37,42 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
 }
 
 fn unique_kept(design: &Design, entity: &Entity, unique: &UniqueConstraint, diagnostics: &mut Vec<Diagnostic>) {
-    let mut wrong = |span, message: String, help: String| {
-        codes::UNIQUE_NOT_KEPT.report(diagnostics, &span, message).help(help);
-    };
     if unique.fields.is_empty() {
-        wrong(
-            unique.span.clone(),
-            "a unique constraint needs a field".to_owned(),
-            "name at least one: `fields = [\"email\"]`".to_owned(),
-        );
+        codes::UNIQUE_NOT_KEPT
+            .report(diagnostics, &unique.span, "a unique constraint needs a field")
+            .help("name at least one: `fields = [\"email\"]`");
     }
     for text in &unique.field_texts {
         let path = &text.value;
         let Some(field) = entity.field(path) else {
             let names = entity.fields.iter().map(|field| field.name.as_str());
-            wrong(text.span.clone(), format!("`{}` has no field `{path}`", entity.name), did_you_mean(path, names));
+            let message = format!("`{}` has no field `{path}`", entity.name);
+            codes::UNIQUE_NOT_KEPT.report(diagnostics, &text.span, message).help(did_you_mean(path, names));
             continue;
         };
         if field.text_syntax.is_none() {
-            wrong(
-                text.span.clone(),
-                format!("`{path}` is {}, which cannot be compared", a(field.field_type.name())),
-                "use a text, integer, date or id".to_owned(),
-            );
+            let message = format!("`{path}` is {}, which cannot be compared", a(field.field_type.name()));
+            codes::UNIQUE_NOT_KEPT.report(diagnostics, &text.span, message).help("use a text, integer, date or id");
         } else if entity.is_optional(path) && !unique.when.as_ref().is_some_and(|when| when.requires(path)) {
-            wrong(
-                text.span.clone(),
-                format!("`{path}` is optional: it is undefined whether two items without it are equal"),
-                format!("make it required, or add `when = \"exists {path}\"`"),
-            );
+            let message = format!("`{path}` is optional: it is undefined whether two items without it are equal");
+            let help = format!("make it required, or add `when = \"exists {path}\"`");
+            codes::UNIQUE_NOT_KEPT.report(diagnostics, &text.span, message).help(help);
         } else if entity.is_secret(path) {
-            wrong(
-                text.span.clone(),
-                format!("`{path}` is secret, and a conflict would reveal it"),
-                "use another field".to_owned(),
-            );
+            let message = format!("`{path}` is secret, and a conflict would reveal it");
+            codes::UNIQUE_NOT_KEPT.report(diagnostics, &text.span, message).help("use another field");
         }
     }
     if unique.within_tenant && entity.tenant.is_none() {
-        wrong(
-            unique.span.clone(),
-            format!("`{}` belongs to no tenant, so it cannot be unique within one", entity.name),
-            "write `within = \"all\"`".to_owned(),
-        );
+        let message = format!("`{}` belongs to no tenant, so it cannot be unique within one", entity.name);
+        codes::UNIQUE_NOT_KEPT.report(diagnostics, &unique.span, message).help("write `within = \"all\"`");
     }
     let key: Vec<_> = entity.id_fields();
     let tenant_only = key.is_empty();
     if !key.is_empty() && key.iter().all(|path| unique.fields.iter().any(|field| field == path))
         || tenant_only && unique.within_tenant
     {
-        wrong(unique.span.clone(), "the key already makes this unique".to_owned(), "remove the constraint".to_owned());
+        let message = "the key already makes this unique";
+        codes::UNIQUE_NOT_KEPT.report(diagnostics, &unique.span, message).help("remove the constraint");
     }
     let expires = entity.ttl_after.is_some()
         || design.table_of(entity).ttl.as_deref().is_some_and(|ttl| entity.field(ttl).is_some());

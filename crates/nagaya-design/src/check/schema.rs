@@ -37,29 +37,19 @@ fn missing_schema(entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
 }
 
 fn chain(entity: &Entity, current: Version, steps: &[&SchemaStep], diagnostics: &mut Vec<Diagnostic>) {
-    let mut wrong = |step: &SchemaStep, message: String, help: String| {
-        codes::SCHEMA_GAP.report(diagnostics, &step.span, message).help(help);
-    };
     for step in steps.iter().filter(|step| step.to <= step.from) {
-        wrong(
-            step,
-            format!("the step from {} to {} does not go forward", step.from, step.to),
-            "`to` has to be later than `from`".to_owned(),
-        );
+        let message = format!("the step from {} to {} does not go forward", step.from, step.to);
+        codes::SCHEMA_GAP.report(diagnostics, &step.span, message).help("`to` has to be later than `from`");
     }
     for pair in steps.windows(2) {
         if pair[0].from == pair[1].from {
-            wrong(
-                pair[1],
-                format!("two steps start from {}", pair[1].from),
-                "keep only one: a chain does not branch".to_owned(),
-            );
+            codes::SCHEMA_GAP
+                .report(diagnostics, &pair[1].span, format!("two steps start from {}", pair[1].from))
+                .help("keep only one: a chain does not branch");
         } else if pair[0].to != pair[1].from {
-            wrong(
-                pair[1],
-                format!("no step leads from {} to {}", pair[0].to, pair[1].from),
-                format!("add one, or let this one start from {}", pair[0].to),
-            );
+            codes::SCHEMA_GAP
+                .report(diagnostics, &pair[1].span, format!("no step leads from {} to {}", pair[0].to, pair[1].from))
+                .help(format!("add one, or let this one start from {}", pair[0].to));
         }
     }
     let reached = steps.iter().any(|step| step.from == current || step.to == current);
