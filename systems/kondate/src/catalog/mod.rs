@@ -8,7 +8,7 @@ pub(crate) mod counts;
 mod publish;
 mod save;
 
-use axum::http::{Method, StatusCode};
+use axum::http::Method;
 use nagaya_design::{Design, Field, Verb};
 use nagaya_server::{CustomRoute, Problem};
 use nagaya_tenancy::Tenant;
@@ -142,7 +142,7 @@ pub(crate) async fn author(tenant: &Tenant) -> Result<String, Problem> {
         Ok(profile) => Ok(profile.text("displayName").unwrap_or_default().to_owned()),
         Err(error) if error.is_not_found() => {
             let detail = "What others see bears its author's name: make a profile first (`POST /profile`).";
-            Err(Problem::new(StatusCode::CONFLICT, "no_profile", detail))
+            Err(Problem::conflict("no_profile", detail))
         }
         Err(error) => Err(error.into()),
     }

@@ -15,14 +15,14 @@ use axum::http::{Method, StatusCode};
 use nagaya_design::{Design, Verb};
 use nagaya_server::{Answer, Call, CustomRoute, Problem, RequestBody as _};
 use nagaya_tenancy::{Record, Tenant};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
 pub use self::{
     local::LocalPayments,
     port::{Card, CardToken, ChargeId, PaymentError, PaymentFuture, PaymentProvider, SubscriptionStatus},
     standing::SubscriptionState,
 };
-use crate::product::item;
+use crate::product::{find, item};
 
 const METHOD: &str = "payment_method";
 const PURCHASE: &str = "purchase";
@@ -125,7 +125,7 @@ impl PaymentCall {
     /// The token of a payment method that something under way is paid with; or why it cannot be: the method is gone, or the
     /// provider has changed since.
     async fn pays_with(&self, method: &str) -> Result<Result<CardToken, String>, Problem> {
-        let found = self.tenant.get_many(&[(METHOD, &[method])]).await?.into_iter().next().flatten();
+        let found = find(&self.tenant, METHOD, &[method]).await?;
         if found.is_some_and(|found| self.is_ours(&found).is_err()) {
             tracing::error!(
                 "a payment was under way at a provider that is no longer used: see there what became of it"
@@ -151,13 +151,7 @@ impl PaymentCall {
             return Ok(());
         }
         let detail = "It is kept at a payment provider that is no longer used: add it here again.";
-        Err(Problem::new(StatusCode::CONFLICT, "other_provider", detail))
-    }
-
-    /// An instant, in the form of a timestamp field.
-    fn instant(&self, entity: &str, field: &str, millis: i64) -> Json {
-        let field = self.http.design().entity(entity).and_then(|entity| entity.field(field));
-        field.and_then(|field| field.timestamp_value(millis)).unwrap_or_default()
+        Err(Problem::conflict("other_provider", detail))
     }
 }
 
@@ -179,5 +173,5 @@ impl From<PaymentError> for Problem {
 
 fn no_method() -> Problem {
     let detail = "There is no default payment method: add one, or name one as `paymentMethodId`.";
-    Problem::new(StatusCode::CONFLICT, "no_payment_method", detail)
+    Problem::conflict("no_payment_method", detail)
 }

@@ -2,12 +2,15 @@
 
 use axum::http::StatusCode;
 use nagaya_server::{Answer, Problem};
-use nagaya_tenancy::{ChangeSet, Record, Retry};
+use nagaya_tenancy::{ChangeSet, Record};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
 use super::{PaymentCall, SUBSCRIPTION, SubscriptionState, SubscriptionStatus};
-use crate::{notifications::notification, product::fields};
+use crate::{
+    notifications::notification,
+    product::{fields, find, retried, unless_lost_race},
+};
 
 pub(super) const CANCEL: &str = "Lets the subscription end with the period that is paid for.";
 pub(super) const RESUME: &str = "Revokes a cancellation, until the end of the period.";
@@ -36,39 +39,33 @@ impl Subscription {
 
 /// Lets the subscription end with its period: 200 with it.
 pub(super) async fn cancel(call: PaymentCall) -> Result<Answer, Problem> {
-    let mut retry = Retry::default();
-    loop {
-        retry.attempt().await?;
+    let canceled = retried(|| async {
         let (current, subscription) = call.running().await?;
         if subscription.cancel_at_period_end {
-            return Ok(Answer::record(current));
+            return Ok(Some(current));
         }
         let standing = call.payments.cancel(&subscription.provider_subscription_id).await?;
-        if let Some(applied) = call.apply(&current, &standing).await? {
-            return Ok(Answer::record(applied));
-        }
-    }
+        call.apply(&current, &standing).await
+    });
+    canceled.await.map(Answer::record)
 }
 
 /// Takes a cancellation back: 200 with the subscription.
 pub(super) async fn resume(call: PaymentCall) -> Result<Answer, Problem> {
-    let mut retry = Retry::default();
-    loop {
-        retry.attempt().await?;
+    let resumed = retried(|| async {
         let (current, subscription) = call.running().await?;
         if !subscription.cancel_at_period_end {
-            return Ok(Answer::record(current));
+            return Ok(Some(current));
         }
         // The period is not over yet.
         if call.is_past(&subscription) {
             let detail = "The period is over, and the subscription with it: start another one.";
-            return Err(Problem::new(StatusCode::CONFLICT, "period_over", detail));
+            return Err(Problem::conflict("period_over", detail));
         }
         let standing = call.payments.resume(&subscription.provider_subscription_id).await?;
-        if let Some(applied) = call.apply(&current, &standing).await? {
-            return Ok(Answer::record(applied));
-        }
-    }
+        call.apply(&current, &standing).await
+    });
+    resumed.await.map(Answer::record)
 }
 
 /// Gets the state of the subscription from the provider, and stores it: 200 with it.
@@ -79,7 +76,7 @@ pub(super) async fn refresh(call: PaymentCall) -> Result<Answer, Problem> {
 impl PaymentCall {
     /// The subscription, running or over.
     pub(super) async fn subscription(&self) -> Result<Option<Record>, Problem> {
-        Ok(self.tenant.get_many(&[(SUBSCRIPTION, &[])]).await?.into_iter().next().flatten())
+        Ok(find(&self.tenant, SUBSCRIPTION, &[]).await?)
     }
 
     /// The current subscription. After the end of its period, the provider is asked for the state.
@@ -98,17 +95,14 @@ impl PaymentCall {
 
     /// The subscription with the state that the provider reports.
     async fn refreshed(&self) -> Result<Record, Problem> {
-        let mut retry = Retry::default();
-        loop {
-            retry.attempt().await?;
+        retried(|| async {
             let current = self.tenant.get(SUBSCRIPTION, &[]).await?;
             self.is_ours(&current)?;
             let subscription: Subscription = current.deserialize()?;
             let standing = self.payments.subscription_status(&subscription.provider_subscription_id).await?;
-            if let Some(applied) = self.apply(&current, &standing).await? {
-                return Ok(applied);
-            }
-        }
+            self.apply(&current, &standing).await
+        })
+        .await
     }
 
     /// Whether its period is over. Timestamps of one field are ordered as texts.
@@ -124,7 +118,7 @@ impl PaymentCall {
         let subscription: Subscription = current.deserialize()?;
         if !subscription.is_running() {
             let detail = "The subscription is over: start another one.";
-            return Err(Problem::new(StatusCode::CONFLICT, "not_running", detail));
+            return Err(Problem::conflict("not_running", detail));
         }
         self.is_ours(&current)?;
         Ok((current, subscription))
@@ -144,21 +138,12 @@ impl PaymentCall {
         }
         let renewed = patch["currentPeriodEnd"].as_str() > subscription.current_period_end.as_deref();
         let set = self.tenant.change_set().update(SUBSCRIPTION, &[], patch, current);
-        let set = match SubscriptionNotice::of(
-            from,
-            standing.state,
-            subscription.cancel_at_period_end,
-            standing.ends_with_period,
-            renewed,
-        ) {
+        let (ended, ends) = (subscription.cancel_at_period_end, standing.ends_with_period);
+        let set = match SubscriptionNotice::of(from, standing.state, ended, ends, renewed) {
             Some(notice) => notice.add_to(set),
             None => set,
         };
-        match set.commit().await {
-            Ok(changed) => Ok(changed.into_iter().next().flatten()),
-            Err(error) if error.is_lost_race() => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        Ok(unless_lost_race(set.commit().await)?.and_then(|changed| changed.into_iter().next().flatten()))
     }
 
     /// The fields of the state that the provider reports.
@@ -166,7 +151,7 @@ impl PaymentCall {
         fields(json!({
             "providerSubscriptionId": standing.subscription,
             "status": standing.state.name(),
-            "currentPeriodEnd": self.instant(SUBSCRIPTION, "currentPeriodEnd", standing.period_end),
+            "currentPeriodEnd": self.http.timestamp(SUBSCRIPTION, "currentPeriodEnd", standing.period_end),
             "cancelAtPeriodEnd": standing.ends_with_period,
         }))
     }
