@@ -21,13 +21,13 @@ use nagaya_tenancy::{Nagaya, Record, Tenant};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
-use self::body::Text;
+use self::body::Values;
 use crate::{AGGREGATE, Notes, Todo, TodoView, notes};
 
 /// The title of a todo.
-type Title = Text<500>;
+const TITLE: Values = Values::Text(500);
 /// The text of a note.
-type NoteText = Text<{ notes::LONGEST }>;
+const NOTE: Values = Values::NullableText(notes::LONGEST);
 
 /// What the handlers of the routes work with.
 pub(crate) struct Todos {
