@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 
 use crate::{
     condition::Condition,
-    diagnostic::Span,
+    diagnostic::{Span, a},
+    named::named,
     text_syntax::{self, TextSyntax, TimestampPrecision},
     tree::SpannedText,
 };
@@ -68,13 +69,14 @@ pub enum DefaultValue {
     Constant(Value),
 }
 
-/// What happens to a referring item when its target is deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnDelete {
-    /// The target cannot be deleted.
-    Restrict,
-    /// The referring item is deleted too.
-    Cascade,
+named! {
+    /// What happens to a referring item when its target is deleted.
+    pub enum OnDelete {
+        /// The target cannot be deleted.
+        Restrict = "restrict",
+        /// The referring item is deleted too.
+        Cascade = "cascade",
+    }
 }
 
 /// A reference to another entity.
@@ -281,15 +283,7 @@ impl Field {
                         text += &format!(" that matches {pattern}");
                     }
                     if let Some(format) = form.format {
-                        text += &format!(
-                            " in the form of {} {}",
-                            if matches!(format, text_syntax::StringFormat::Ip | text_syntax::StringFormat::Email) {
-                                "an"
-                            } else {
-                                "a"
-                            },
-                            format!("{format:?}").to_lowercase()
-                        );
+                        text += &format!(" in the form of {}", a(format.name()));
                     }
                 }
                 text

@@ -3,6 +3,13 @@
 //! The reader checks files against it, `nagaya schema` turns it into a JSON Schema, and a test compares it with
 //! `docs/reference/design.md`.
 
+use crate::{
+    design::{ResultKind, Wall},
+    field::OnDelete,
+    role::Verb,
+    text_syntax::{StringFormat, TimestampPrecision},
+};
+
 /// The kind of a value.
 #[derive(Debug)]
 pub(crate) enum ValueKind {
@@ -59,18 +66,6 @@ use ValueKind::{Any, Boolean, Either, Integer, ListOf, Named, OneOf, Pair, Text}
 /// The types that a field can have.
 pub(crate) const TYPES: &[&str] =
     &["string", "number", "integer", "boolean", "timestamp", "date", "ulid", "uuid", "list", "map", "any"];
-
-/// The formats that a string field can have.
-pub(crate) const FORMATS: &[&str] = &["email", "uri", "hostname", "ip", "slug"];
-
-/// The forms in which a timestamp is stored.
-pub(crate) const PRECISIONS: &[&str] = &["seconds", "millis", "micros", "epoch", "any"];
-
-/// What can be done with items.
-pub(crate) const VERBS: &[&str] = &["create", "read", "update", "delete"];
-
-/// The walls that an entity or index can have.
-pub(crate) const WALLS: &[&str] = &["key", "attribute", "public", "system"];
 
 const TEXTUAL: &[&str] = &["string"];
 const IDS: &[&str] = &["string", "ulid", "uuid"];
@@ -193,7 +188,7 @@ tables! {
         required "key": Named(&Text), "A template for each key attribute of the table.";
         optional "former_keys": ListOf(&Named(&Text)),
             "Key templates of older items: read and explained, never written.";
-        optional "wall": OneOf(WALLS), "Where the wall between tenants is. Default: `key`.";
+        optional "wall": OneOf(Wall::NAMES), "Where the wall between tenants is. Default: `key`.";
         optional "tenant": Either(&[Text, Boolean]),
             "The field that holds its tenant, where it is not the design's tenant field; `false`: it belongs to no \
              tenant and only an operator writes it.";
@@ -209,14 +204,14 @@ tables! {
         optional "schema": Text, "Schema version that is written, `major.minor`; stored as `schemaVersion`.";
         optional "change": ListOf(&ValueKind::Table(&CHANGE)), "Steps from one schema version to the next.";
         optional "path": Text, "Its HTTP path. Default: the entity's name, plural.";
-        optional "routes": ListOf(&OneOf(VERBS)),
+        optional "routes": ListOf(&OneOf(Verb::NAMES)),
             "What callers do with single items over HTTP. Default: all four. Access patterns have their routes in any \
              case.";
         optional "audit": Boolean, "Whether its changes are recorded, if the design has an audit. Default: `true`.";
     }
 
     INDEX "an index mapping" {
-        optional "wall": OneOf(WALLS), "The wall of this index, if it is narrower than the entity's.";
+        optional "wall": OneOf(Wall::NAMES), "The wall of this index, if it is narrower than the entity's.";
         optional "when": Text, "Keeps the item in the index only while this condition holds (a sparse index).";
         .. Text;
     }
@@ -252,12 +247,12 @@ tables! {
         optional "default": Any,
             "Its value where none is given. `\"new\"` makes an id (a ulid or uuid; for a string a ULID after its \
              prefix), `\"now\"` the present (timestamp, date).";
-        only_for(TEXTUAL) "format": OneOf(FORMATS), "What kind of text it is.";
+        only_for(TEXTUAL) "format": OneOf(StringFormat::NAMES), "What kind of text it is.";
         only_for(TEXTUAL) "pattern": Text, "Regular expression that the whole text has to match.";
         only_for(TEXTUAL) "one_of": ListOf(&Text), "The allowed values.";
         only_for(IDS) "prefix": Text, "What the text starts with, such as `user_`.";
         only_for(&["ulid", "uuid"]) "also": Text, "Regular expression of older values that are still accepted.";
-        only_for(&["timestamp"]) "precision": OneOf(PRECISIONS),
+        only_for(&["timestamp"]) "precision": OneOf(TimestampPrecision::NAMES),
             "Its stored form: `2026-01-01T00:00:00Z` (`seconds`, the default), with three or six decimals (`millis`, \
              `micros`), the number of seconds since 1970 (`epoch`), or whatever RFC 3339 allows (`any`).";
         only_for(COUNTED) "min": Any, "Least value; for text its least length, for lists the least count.";
@@ -281,7 +276,7 @@ tables! {
 
     REFERENCE "a reference" {
         required "entity": Text, "The entity that it refers to.";
-        optional "on_delete": OneOf(&["restrict", "cascade"]),
+        optional "on_delete": OneOf(OnDelete::NAMES),
             "What deleting that entity does: fail while this one exists, or delete this one too. Default: `restrict`.";
     }
 
@@ -297,7 +292,7 @@ tables! {
         optional "filter": Text, "Condition on what is returned; `{name}` is a parameter.";
         optional "projection": ListOf(&Text), "The fields to return. Default: all.";
         optional "limit": Integer, "Page size, 1 to 1000. Default: 100.";
-        optional "returns": OneOf(&["many", "one", "count"]),
+        optional "returns": OneOf(ResultKind::NAMES),
             "A page of items, the only item, or how many there are. Default: `many`.";
         optional "path": Either(&[Text, Boolean]),
             "Its HTTP path, `{name}` for parameters; `false`: it has none, and only the system's own code uses it. \

@@ -99,7 +99,7 @@ fn field_notes(field: &Field) -> Vec<String> {
     }
     notes.extend(field.pattern().map(|pattern| format!("matches {}", code(pattern))));
     if let Some(format) = field.text_syntax.as_ref().and_then(|form| form.format) {
-        notes.push(format!("{format:?}").to_lowercase());
+        notes.push(format.to_string());
     }
     match (&field.field_type, field.range) {
         (FieldType::Number | FieldType::Integer, (Some(min), Some(max))) => notes.push(format!("{min} to {max}")),

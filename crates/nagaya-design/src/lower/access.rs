@@ -49,11 +49,7 @@ impl Lower<'_> {
             filter_text,
             projection: self.projection(node.texts("projection"), entity),
             limit: limit.and_then(|(_, limit)| u32::try_from(limit).ok()).unwrap_or(DEFAULT_PAGE_SIZE),
-            returns: match node.string("returns").as_deref() {
-                Some("one") => ResultKind::One,
-                Some("count") => ResultKind::Count,
-                _ => ResultKind::Many,
-            },
+            returns: node.string("returns").and_then(|name| ResultKind::named(&name)).unwrap_or(ResultKind::Many),
             path: self.access_path(entry),
             span: entry.key_span.clone(),
             path_span: node.get("path").map(|node| node.span.clone()),

@@ -49,13 +49,10 @@ impl Lower<'_> {
             "number" => FieldType::Number,
             "integer" => FieldType::Integer,
             "boolean" => FieldType::Boolean,
-            "timestamp" => FieldType::Timestamp(match node.string("precision").as_deref() {
-                Some("millis") => TimestampPrecision::Millis,
-                Some("micros") => TimestampPrecision::Micros,
-                Some("epoch") => TimestampPrecision::Epoch,
-                Some("any") => TimestampPrecision::Any,
-                _ => TimestampPrecision::Seconds,
-            }),
+            "timestamp" => {
+                let precision = node.string("precision").and_then(|name| TimestampPrecision::named(&name));
+                FieldType::Timestamp(precision.unwrap_or(TimestampPrecision::Seconds))
+            }
             "date" => FieldType::Date,
             "ulid" => FieldType::Ulid,
             "uuid" => FieldType::Uuid,
@@ -105,12 +102,10 @@ impl Lower<'_> {
             since: since_text.as_ref().and_then(|text| self.condition(text)),
             secret: node.boolean("secret").unwrap_or(false),
             reference: node.get("references").and_then(|reference| {
+                let on_delete = reference.string("on_delete").and_then(|name| OnDelete::named(&name));
                 Some(Reference {
                     entity: reference.string("entity")?,
-                    on_delete: match reference.string("on_delete").as_deref() {
-                        Some("cascade") => OnDelete::Cascade,
-                        _ => OnDelete::Restrict,
-                    },
+                    on_delete: on_delete.unwrap_or(OnDelete::Restrict),
                     span: reference.get("entity")?.span.clone(),
                 })
             }),
@@ -221,14 +216,7 @@ impl Lower<'_> {
             pattern: pattern.and_then(|pattern| self.pattern(&pattern)),
             one_of,
             also: node.text("also").and_then(|also| self.bounded_pattern(&also)),
-            format: match node.string("format").as_deref().filter(|_| textual) {
-                Some("email") => Some(StringFormat::Email),
-                Some("uri") => Some(StringFormat::Uri),
-                Some("hostname") => Some(StringFormat::Hostname),
-                Some("ip") => Some(StringFormat::Ip),
-                Some("slug") => Some(StringFormat::Slug),
-                _ => None,
-            },
+            format: node.string("format").filter(|_| textual).and_then(|name| StringFormat::named(&name)),
             min_chars: min.filter(|_| textual).map_or(0, |min| min as usize),
             max_chars: max.filter(|_| textual).map_or(MAX_CHARS, |max| max as usize),
             bounds: (whole("min"), whole("max")),
