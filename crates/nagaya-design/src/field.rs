@@ -291,18 +291,10 @@ impl Field {
             FieldType::Number => "a number".to_owned(),
             FieldType::Integer => "a whole number".to_owned(),
             FieldType::Boolean => "true or false".to_owned(),
-            FieldType::Timestamp(TimestampPrecision::Seconds) => {
-                "an instant in the form 2026-01-31T09:30:00Z".to_owned()
-            }
-            FieldType::Timestamp(TimestampPrecision::Millis) => {
-                "an instant in the form 2026-01-31T09:30:00.000Z".to_owned()
-            }
-            FieldType::Timestamp(TimestampPrecision::Micros) => {
-                "an instant in the form 2026-01-31T09:30:00.000000Z".to_owned()
-            }
             FieldType::Timestamp(TimestampPrecision::Epoch) => "an instant in whole seconds since 1970".to_owned(),
             FieldType::Timestamp(TimestampPrecision::Any) => "an instant in a form of RFC 3339".to_owned(),
-            FieldType::Date => "a day in the form 2026-01-31".to_owned(),
+            FieldType::Timestamp(_) => format!("an instant in the form {}", self.example_time()),
+            FieldType::Date => format!("a day in the form {}", self.example_time()),
             FieldType::Ulid => format!("a ULID{}", self.after_prefix()),
             FieldType::Uuid => format!("a UUID in lower case{}", self.after_prefix()),
             FieldType::List(_) => "a list".to_owned(),

@@ -23,22 +23,18 @@ request_body! {
 
 pub(crate) fn routes(design: &Design) -> Vec<CustomRoute> {
     vec![
-        CustomRoute::new(
-            Method::POST,
-            "/plans/{slot}/apply",
-            "Applies a set to a plan: its items replace those of the plan.",
-            apply,
-        )
-        .requires(PLAN, Verb::Update)
-        .parameter(json!({ "$ref": "#/components/parameters/IfMatch" }))
-        .body(ApplySet::schema(design))
-        .answers(200, Some(item("Plan"))),
+        CustomRoute::new(Method::POST, "/plans/{slot}/apply", APPLY, apply)
+            .requires(PLAN, Verb::Update)
+            .parameter(json!({ "$ref": "#/components/parameters/IfMatch" }))
+            .body(ApplySet::schema(design))
+            .answers(200, Some(item("Plan"))),
         CustomRoute::new(Method::POST, "/plans/promote", PROMOTE, promote)
             .requires(PLAN, Verb::Update)
             .answers(200, Some(item("Plan"))),
     ]
 }
 
+const APPLY: &str = "Applies a set to a plan: its items replace those of the plan.";
 const PROMOTE: &str = "Makes the next plan the current one; what was cooked of the old one becomes cooking logs.";
 
 /// Copies the items of a set into a plan, none of them cooked; with `If-Match`, only into that version of the plan.

@@ -38,16 +38,13 @@ pub(crate) fn routes(design: &Design) -> Vec<CustomRoute> {
             .parameter(json!({ "$ref": "#/components/parameters/IdempotencyKey" }))
             .body(NewShare::schema(design))
             .answers(201, Some(item("Share"))),
-        CustomRoute::new(
-            Method::GET,
-            "/shares/{shareId}",
-            "What a link leads to, for everybody who has it.",
-            read_target,
-        )
-        .caller(RequiredCaller::Public)
-        .answers(200, Some(schema(design))),
+        CustomRoute::new(Method::GET, "/shares/{shareId}", READ, read_target)
+            .caller(RequiredCaller::Public)
+            .answers(200, Some(schema(design))),
     ]
 }
+
+const READ: &str = "What a link leads to, for everybody who has it.";
 
 /// Creates a link to a recipe or set of the caller.
 async fn share(call: Arc<Call>) -> Result<Answer, Problem> {

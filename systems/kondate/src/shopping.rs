@@ -14,6 +14,7 @@ use serde_json::{Value as Json, json};
 use crate::product::{AT_ONCE, fields, items, retried, unless_lost_race};
 
 const ITEM: &str = "shopping_item";
+const COMPLETE: &str = "Marks items as bought, all of them or none.";
 
 request_body! {
     /// The body that names bought items.
@@ -24,15 +25,10 @@ request_body! {
 
 pub(crate) fn routes(design: &Design) -> Vec<CustomRoute> {
     vec![
-        CustomRoute::new(
-            Method::POST,
-            "/shopping-items/complete",
-            "Marks items as bought, all of them or none.",
-            complete,
-        )
-        .requires(ITEM, Verb::Update)
-        .body(BoughtItems::schema(design))
-        .answers(200, Some(items("ShoppingItem"))),
+        CustomRoute::new(Method::POST, "/shopping-items/complete", COMPLETE, complete)
+            .requires(ITEM, Verb::Update)
+            .body(BoughtItems::schema(design))
+            .answers(200, Some(items("ShoppingItem"))),
         CustomRoute::new(Method::POST, "/shopping-items/from-plan", from_plan::SUMMARY, from_plan::from_plan)
             .requires(ITEM, Verb::Create)
             .body(from_plan::FromPlan::schema(design))

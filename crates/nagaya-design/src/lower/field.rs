@@ -279,10 +279,8 @@ impl Lower<'_> {
             (FieldType::Timestamp(_) | FieldType::Date, Some("now")) => return Some(DefaultValue::Now),
             _ => {}
         }
-        let mut wrong = Vec::new();
-        field.check(&value, &field.name, &mut wrong);
         // A TOML date has been reported as an invalid value.
-        let good = value == Value::Null || wrong.is_empty();
+        let good = value == Value::Null || field.accepts(&value);
         if !good || (value == "new" && matches!(field.field_type, FieldType::String) && field.choices().is_empty()) {
             let help = match (&field.field_type, value.as_str()) {
                 (FieldType::String, Some("new")) => {

@@ -128,6 +128,6 @@ impl Start {
             None => set.create(SUBSCRIPTION, item),
             Some(over) => set.update(SUBSCRIPTION, &[], item, &over),
         };
-        Ok(SubscriptionNotice::Started.add_to(set))
+        Ok(SubscriptionNotice::STARTED.add_to(set))
     }
 }

@@ -157,53 +157,39 @@ impl PaymentCall {
     }
 }
 
-/// A notification about a change of the subscription.
+/// A notification about a change of the subscription: the end of its kind, its title and its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SubscriptionNotice {
-    Started,
-    Active,
-    PastDue,
-    Canceled,
-    Ending,
-    Resumed,
-    Renewed,
-}
+pub(super) struct SubscriptionNotice(&'static str, &'static str, &'static str);
 
 impl SubscriptionNotice {
+    pub(super) const STARTED: Self = SubscriptionNotice("started", "Your subscription has started", "Thank you.");
+    const ACTIVE: Self =
+        SubscriptionNotice("active", "Your subscription is paid", "It goes on until the end of its period.");
+    const PAST_DUE: Self =
+        SubscriptionNotice("past_due", "A payment is missing", "See to your payment method; it is tried again.");
+    const CANCELED: Self =
+        SubscriptionNotice("canceled", "Your subscription is over", "You can start another one at any time.");
+    const ENDING: Self =
+        SubscriptionNotice("ending", "Your subscription will end", "It runs until the end of its period.");
+    const RESUMED: Self =
+        SubscriptionNotice("resumed", "Your subscription goes on", "The cancellation has been taken back.");
+    const RENEWED: Self =
+        SubscriptionNotice("renewed", "Your subscription has been renewed", "Another period has begun.");
+
     /// The notification about a change: only the most important part.
     fn of(from: SubscriptionState, to: SubscriptionState, ended: bool, ends: bool, renewed: bool) -> Option<Self> {
         match to {
-            SubscriptionState::Canceled if from != to => Some(SubscriptionNotice::Canceled),
-            SubscriptionState::PastDue if from != to => Some(SubscriptionNotice::PastDue),
-            SubscriptionState::Active if from != to => Some(SubscriptionNotice::Active),
+            SubscriptionState::Canceled if from != to => Some(SubscriptionNotice::CANCELED),
+            SubscriptionState::PastDue if from != to => Some(SubscriptionNotice::PAST_DUE),
+            SubscriptionState::Active if from != to => Some(SubscriptionNotice::ACTIVE),
             SubscriptionState::Canceled => None,
-            _ if ends != ended => Some(if ends { SubscriptionNotice::Ending } else { SubscriptionNotice::Resumed }),
-            _ => renewed.then_some(SubscriptionNotice::Renewed),
+            _ if ends != ended => Some(if ends { SubscriptionNotice::ENDING } else { SubscriptionNotice::RESUMED }),
+            _ => renewed.then_some(SubscriptionNotice::RENEWED),
         }
     }
 
     pub(super) fn add_to(self, set: ChangeSet) -> ChangeSet {
-        let (kind, title, body) = match self {
-            SubscriptionNotice::Started => ("started", "Your subscription has started", "Thank you."),
-            SubscriptionNotice::Active => {
-                ("active", "Your subscription is paid", "It goes on until the end of its period.")
-            }
-            SubscriptionNotice::PastDue => {
-                ("past_due", "A payment is missing", "See to your payment method; it is tried again.")
-            }
-            SubscriptionNotice::Canceled => {
-                ("canceled", "Your subscription is over", "You can start another one at any time.")
-            }
-            SubscriptionNotice::Ending => {
-                ("ending", "Your subscription will end", "It runs until the end of its period.")
-            }
-            SubscriptionNotice::Resumed => {
-                ("resumed", "Your subscription goes on", "The cancellation has been taken back.")
-            }
-            SubscriptionNotice::Renewed => {
-                ("renewed", "Your subscription has been renewed", "Another period has begun.")
-            }
-        };
+        let SubscriptionNotice(kind, title, body) = self;
         set.create("notification", notification(&format!("subscription_{kind}"), title, body))
     }
 }
