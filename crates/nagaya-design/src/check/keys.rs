@@ -2,10 +2,9 @@
 
 use crate::{
     codes,
-    design::{Design, Entity, KeyAttributes, KeyTemplates, SCHEMA_ATTRIBUTE, Table},
+    design::{Design, Entity, KeyAttributes, SCHEMA_ATTRIBUTE, Table},
     diagnostic::{Diagnostic, Span},
     field::Field,
-    template::Template,
     text_syntax::{ScalarType, TimestampPrecision},
 };
 
@@ -18,18 +17,10 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     }
 }
 
-/// The attributes of an entity's keys, with their templates.
-fn templates<'d>(table: &'d Table, entity: &'d Entity) -> Vec<(&'d str, &'d Template)> {
-    let pairs = |(attributes, key): (&'d KeyAttributes, &'d KeyTemplates)| {
-        [(attributes.partition.as_str(), &key.partition), (attributes.sort.as_str(), &key.sort)]
-    };
-    table.keys_of(entity).flat_map(pairs).collect()
-}
-
 /// A key attribute may also be a field only if the template is exactly that field. Keys that share an attribute have the
 /// same template for it.
 fn attributes_are_derived(table: &Table, entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
-    let templates = templates(table, entity);
+    let templates: Vec<_> = table.templates_of(entity).collect();
     for (at, (attribute, template)) in templates.iter().enumerate() {
         if let Some(field) = entity.field(attribute)
             && (template.as_str() != format!("{{{attribute}}}") || !is_stored_as_text(field))
@@ -85,8 +76,7 @@ fn managed_attributes(table: &Table, entity: &Entity, diagnostics: &mut Vec<Diag
     }
     for (at, (name, what)) in managed.iter().enumerate() {
         let clash = managed[..at].iter().find(|(other, _)| other == name).map(|(_, other)| *other);
-        let key =
-            templates(table, entity).iter().any(|(attribute, _)| attribute == name && *what != "the discriminator");
+        let key = table.templates_of(entity).any(|(attribute, _)| attribute == *name && *what != "the discriminator");
         let clash = clash.or(key.then_some("a key attribute"));
         if let Some(clash) = clash {
             let span: Span = entity.spans.version.clone().unwrap_or_else(|| entity.span.clone());
@@ -98,7 +88,7 @@ fn managed_attributes(table: &Table, entity: &Entity, diagnostics: &mut Vec<Diag
 
 /// The store puts every item with both attributes of an index into the index, regardless of conditions.
 fn undeclared_indexes(table: &Table, entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
-    let derived = templates(table, entity);
+    let derived: Vec<_> = table.templates_of(entity).collect();
     let carries = |attribute: &str| {
         entity.fields.iter().any(|field| field.name == attribute)
             || derived.iter().any(|(name, _)| *name == attribute)

@@ -104,12 +104,10 @@ fn worst_case_with(design: &Design, entity: &Entity, languages: &mut Languages) 
     let table = design.table_of(entity);
     let mut sum = entity.fields.iter().fold(0, |sum: usize, field| sum.saturating_add(field.max_bytes()));
     let mut counted: Vec<&str> = entity.fields.iter().map(|field| field.name.as_str()).collect();
-    for (attributes, key) in table.keys_of(entity) {
-        for (attribute, template) in [(&attributes.partition, &key.partition), (&attributes.sort, &key.sort)] {
-            if !counted.contains(&attribute.as_str()) {
-                counted.push(attribute);
-                sum = sum.saturating_add(attribute.len() + longest(template, languages));
-            }
+    for (attribute, template) in table.templates_of(entity) {
+        if !counted.contains(&attribute) {
+            counted.push(attribute);
+            sum = sum.saturating_add(attribute.len() + longest(template, languages));
         }
     }
     // Version, expiry, discriminator and schema version.

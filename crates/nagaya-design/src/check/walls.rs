@@ -233,18 +233,14 @@ fn exposed(entity: &Entity, wall: Wall, span: &Span, diagnostics: &mut Vec<Diagn
 
 fn personal_in_keys(design: &Design, entity: &Entity, source: &str, diagnostics: &mut Vec<Diagnostic>) {
     let table = design.table_of(entity);
-    let keys = std::iter::once((&table.key, &entity.key))
-        .chain(entity.indexes.iter().map(|mapping| (&table.indexes[mapping.index].key, &mapping.key)));
-    for (attributes, key) in keys {
-        for (attribute, template) in [(&attributes.partition, &key.partition), (&attributes.sort, &key.sort)] {
-            let own = entity.field(attribute).is_some();
-            for slot in template.slots().filter(|slot| !own && entity.is_personal(&slot.path)) {
-                let text = SpannedText { value: template.as_str().to_owned(), span: template.span.clone() };
-                let message = format!("`{}` is personal data, and keys appear in logs, metrics and cursors", slot.path);
-                codes::PERSONAL_IN_KEY
-                    .report(diagnostics, &text.span_of(source, slot.range.clone()), message)
-                    .help("use an id or a hash of it, or explain why it is needed: `# NG0110: …` above this line");
-            }
+    for (attribute, template) in table.templates_of(entity) {
+        let own = entity.field(attribute).is_some();
+        for slot in template.slots().filter(|slot| !own && entity.is_personal(&slot.path)) {
+            let text = SpannedText { value: template.as_str().to_owned(), span: template.span.clone() };
+            let message = format!("`{}` is personal data, and keys appear in logs, metrics and cursors", slot.path);
+            codes::PERSONAL_IN_KEY
+                .report(diagnostics, &text.span_of(source, slot.range.clone()), message)
+                .help("use an id or a hash of it, or explain why it is needed: `# NG0110: …` above this line");
         }
     }
 }

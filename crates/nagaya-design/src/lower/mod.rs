@@ -39,6 +39,8 @@ struct Lower<'a> {
 
 /// The default of `limit`.
 const DEFAULT_PAGE_SIZE: u32 = 100;
+/// What most names are made of.
+const LETTERS: &str = "use letters, digits and `_`, starting with a letter";
 
 impl<'a> Lower<'a> {
     fn design(&mut self) -> Option<Design> {
@@ -46,9 +48,8 @@ impl<'a> Lower<'a> {
         // A name or version that cannot be read has been reported; the rest is still checked.
         let name = root.text("name").unwrap_or_else(|| SpannedText { value: "unnamed".to_owned(), span: 0..0 });
         if !is_system_name(&name.value) {
-            codes::BAD_NAME
-                .report(self.diagnostics, &name.span, format!("`{}` is not a valid system name", name.value))
-                .help("use lower-case letters, digits and `-`, starting with a letter");
+            let help = "use lower-case letters, digits and `-`, starting with a letter";
+            self.bad_name(&name.span, &name.value, "system name", help);
         }
         let version = root.text("version").and_then(|text| self.version(&text));
         let tenant = self.tenant(root.get("tenant")?)?;
@@ -107,11 +108,13 @@ impl<'a> Lower<'a> {
         let root = self.root;
         let (good, bad): (Vec<_>, Vec<_>) = root.section(section).iter().partition(|entry| is_field_name(&entry.key));
         for entry in bad {
-            codes::BAD_NAME
-                .report(self.diagnostics, &entry.key_span, format!("`{}` is not a valid name", entry.key))
-                .help("use letters, digits and `_`, starting with a letter");
+            self.bad_name(&entry.key_span, &entry.key, "name", LETTERS);
         }
         good
+    }
+
+    fn bad_name(&mut self, span: &Span, name: &str, what: &str, help: &str) {
+        codes::BAD_NAME.report(self.diagnostics, span, format!("`{name}` is not a valid {what}")).help(help);
     }
 
     fn version(&mut self, text: &SpannedText) -> Option<Version> {
@@ -139,9 +142,7 @@ impl<'a> Lower<'a> {
 
     fn field_name(&mut self, text: &SpannedText) {
         if !is_field_name(&text.value) {
-            codes::BAD_NAME
-                .report(self.diagnostics, &text.span, format!("`{}` is not a valid field name", text.value))
-                .help("use letters, digits and `_`, starting with a letter");
+            self.bad_name(&text.span, &text.value, "field name", LETTERS);
         }
     }
 
@@ -195,9 +196,8 @@ impl<'a> Lower<'a> {
         let good = (3..=255).contains(&entry.key.len())
             && entry.key.chars().all(|each| each.is_ascii_alphanumeric() || "_.-".contains(each));
         if !good {
-            codes::BAD_NAME
-                .report(self.diagnostics, &entry.key_span, format!("`{}` is not a valid index name", entry.key))
-                .help("use 3 to 255 letters, digits, `_`, `-` and `.`");
+            let help = "use 3 to 255 letters, digits, `_`, `-` and `.`";
+            self.bad_name(&entry.key_span, &entry.key, "index name", help);
         }
     }
 
@@ -216,12 +216,8 @@ impl<'a> Lower<'a> {
         // An index mapping has other keys besides its attributes.
         let taken = matches!(text.value.as_str(), "wall" | "when");
         if !is_field_name(&text.value) || text.value.len() > 255 || taken {
-            let message = format!("`{}` is not a valid attribute name", text.value);
-            codes::BAD_NAME.report(self.diagnostics, &text.span, message).help(if taken {
-                "`wall` and `when` mean something else in an index mapping: use another name"
-            } else {
-                "use letters, digits and `_`, starting with a letter"
-            });
+            let other = "`wall` and `when` mean something else in an index mapping: use another name";
+            self.bad_name(&text.span, &text.value, "attribute name", if taken { other } else { LETTERS });
             return None;
         }
         Some(text.value)
