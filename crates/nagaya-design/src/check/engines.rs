@@ -3,7 +3,7 @@
 use crate::{
     Engine, codes,
     design::{Design, Entity, Table},
-    diagnostic::Diagnostic,
+    diagnostic::{Diagnostic, Span},
     field::{FieldType, OnDelete},
     language::Languages,
     template::Part,
@@ -120,13 +120,9 @@ fn cosmos_batches(design: &Design, entity: &Entity, diagnostics: &mut Vec<Diagno
     let one_partition = entity.key.partition.fields().all(|path| Some(path) == tenant);
     for unique in &entity.unique {
         if !unique.within_tenant || !one_partition {
-            let message = format!(
-                "the item and the marker that keeps {} unique are in different partitions, and a batch has only one: \
-                 they are written in steps",
-                crate::diagnostic::list(&unique.fields)
-            );
-            let help = "make it unique within a tenant whose partition is the container's";
-            codes::COSMOS_BATCH.report(diagnostics, &unique.span, message).help(help);
+            let fields = crate::diagnostic::list(&unique.fields);
+            cosmos_batch(diagnostics, &unique.span, &format!("the item and the marker that keeps {fields} unique"))
+                .help("make it unique within a tenant whose partition is the container's");
         }
     }
     for field in &entity.fields {
@@ -134,34 +130,32 @@ fn cosmos_batches(design: &Design, entity: &Entity, diagnostics: &mut Vec<Diagno
         else {
             continue;
         };
-        let elsewhere = design.entity(&reference.entity).is_some_and(|target| {
-            target.table != entity.table || target.key.partition.as_str() != entity.key.partition.as_str()
-        });
-        if elsewhere {
-            let message = format!(
-                "`{}` and its `{}` items are in different partitions, and a batch has only one: they are written in \
-                 steps",
-                reference.entity, entity.name
-            );
-            let help = "keep both in one partition of one container, or use `on_delete = \"restrict\"`";
-            codes::COSMOS_BATCH.report(diagnostics, &reference.span, message).help(help);
+        if design.entity(&reference.entity).is_some_and(|target| are_apart(target, entity)) {
+            let what = format!("`{}` and its `{}` items", reference.entity, entity.name);
+            cosmos_batch(diagnostics, &reference.span, &what)
+                .help("keep both in one partition of one container, or use `on_delete = \"restrict\"`");
         }
     }
 }
 
+/// Whether items of two entities are never in one partition.
+fn are_apart(one: &Entity, other: &Entity) -> bool {
+    one.table != other.table || one.key.partition.as_str() != other.key.partition.as_str()
+}
+
+/// Reports items that are written together, but not in one batch.
+fn cosmos_batch<'d>(diagnostics: &'d mut Vec<Diagnostic>, span: &Span, what: &str) -> &'d mut Diagnostic {
+    let message = format!("{what} are in different partitions, and a batch has only one: they are written in steps");
+    codes::COSMOS_BATCH.report(diagnostics, span, message)
+}
+
 fn cosmos_audit(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     let (Some(audit), Some(entries)) = (&design.audit, design.audit_entity()) else { return };
-    let apart = |entity: &&Entity| {
-        entity.table != entries.table || entity.key.partition.as_str() != entries.key.partition.as_str()
-    };
-    let audited: Vec<_> = design.entities.iter().filter(|entity| design.is_audited(entity)).filter(apart).collect();
-    if let (Some(first), Some((_, action))) = (audited.first(), audit.fields().first()) {
-        let message = format!(
-            "`{}` items and `{}` items are in different partitions, and a batch has only one: they are written in \
-             steps",
-            entries.name, first.name
-        );
-        codes::COSMOS_BATCH.report(diagnostics, &action.span, message).help(
+    let mut audited = design.entities.iter().filter(|entity| design.is_audited(entity));
+    let first = audited.find(|entity| are_apart(entity, entries));
+    if let (Some(first), Some((_, action))) = (first, audit.fields().first()) {
+        let what = format!("`{}` items and `{}` items", entries.name, first.name);
+        cosmos_batch(diagnostics, &action.span, &what).help(
             "keep both in one partition of one container, or explain why it is fine: `# NG0903: …` above this line",
         );
     }
@@ -183,13 +177,8 @@ fn cosmos_changes(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     for aggregate in &design.aggregates {
         let events = &design.entities[aggregate.events];
         let Some(idempotency) = aggregate.idempotency.map(|at| &design.entities[at]) else { continue };
-        if idempotency.key.partition.as_str() != events.key.partition.as_str() || idempotency.table != events.table {
-            let message = format!(
-                "`{}` and `{}` are in different partitions, and a batch has only one: they are written in steps",
-                idempotency.name, events.name
-            );
-            codes::COSMOS_BATCH
-                .report(diagnostics, &aggregate.span, message)
+        if are_apart(idempotency, events) {
+            cosmos_batch(diagnostics, &aggregate.span, &format!("`{}` and `{}`", idempotency.name, events.name))
                 .also(&idempotency.key.partition.span, "its partition")
                 .help("give both the same partition");
         }
