@@ -8,7 +8,7 @@ mod check;
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;
 use quote::quote;
-use syn::{Data, DeriveInput, Error, Fields, parse_macro_input};
+use syn::{Data, DataStruct, DeriveInput, Error, Fields, parse_macro_input};
 
 use crate::attributes::EntityAttribute;
 
@@ -24,10 +24,7 @@ pub fn entity(input: TokenStream) -> TokenStream {
 
 fn expand(input: &DeriveInput) -> Result<Tokens, Error> {
     let binding = EntityAttribute::of(input)?;
-    let Data::Struct(data) = &input.data else {
-        return Err(Error::new_spanned(&input.ident, "an entity is a struct with named fields"));
-    };
-    let Fields::Named(fields) = &data.fields else {
+    let Data::Struct(DataStruct { fields: Fields::Named(fields), .. }) = &input.data else {
         return Err(Error::new_spanned(&input.ident, "an entity is a struct with named fields"));
     };
     let file = proc_macro::Span::call_site().local_file().unwrap_or_default();

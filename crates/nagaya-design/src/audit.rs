@@ -2,6 +2,7 @@
 
 use crate::{
     design::{Design, Entity},
+    named::named,
     tree::SpannedText,
 };
 
@@ -14,54 +15,29 @@ pub struct Audit {
     fields: Vec<(AuditPart, SpannedText)>,
 }
 
-/// A part of an audit entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AuditPart {
-    /// The action, such as `user.create`.
-    Action,
-    /// The user who did it.
-    Actor,
-    /// The id of the changed item.
-    Target,
-    /// The time.
-    At,
-    /// The changed fields, each with its old and its new value.
-    Changes,
-    /// The id of the request.
-    Request,
-    /// The address of the client.
-    Address,
-    /// The reason that an operator gives.
-    Reason,
+named! {
+    /// A part of an audit entry.
+    pub enum AuditPart {
+        /// The action, such as `user.create`.
+        Action = "action",
+        /// The user who did it.
+        Actor = "actor",
+        /// The id of the changed item.
+        Target = "target",
+        /// The time.
+        At = "at",
+        /// The changed fields, each with its old and its new value.
+        Changes = "changes",
+        /// The id of the request.
+        Request = "request",
+        /// The address of the client.
+        Address = "address",
+        /// The reason that an operator gives.
+        Reason = "reason",
+    }
 }
 
 impl AuditPart {
-    /// All parts.
-    pub const ALL: [AuditPart; 8] = [
-        AuditPart::Action,
-        AuditPart::Actor,
-        AuditPart::Target,
-        AuditPart::At,
-        AuditPart::Changes,
-        AuditPart::Request,
-        AuditPart::Address,
-        AuditPart::Reason,
-    ];
-
-    /// Its key in the language.
-    pub fn name(self) -> &'static str {
-        match self {
-            AuditPart::Action => "action",
-            AuditPart::Actor => "actor",
-            AuditPart::Target => "target",
-            AuditPart::At => "at",
-            AuditPart::Changes => "changes",
-            AuditPart::Request => "request",
-            AuditPart::Address => "address",
-            AuditPart::Reason => "reason",
-        }
-    }
-
     /// Whether every entry has it.
     pub(crate) fn is_always_known(self) -> bool {
         !matches!(self, AuditPart::Request | AuditPart::Address | AuditPart::Reason)

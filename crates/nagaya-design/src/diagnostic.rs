@@ -50,28 +50,34 @@ pub struct Diagnostic {
 }
 
 impl Code {
-    /// A diagnostic with this code at a span.
-    pub(crate) fn at(&'static self, span: &Span, message: impl Into<String>) -> Diagnostic {
+    /// Adds a diagnostic with this code at a span.
+    pub(crate) fn report<'d>(
+        &'static self,
+        diagnostics: &'d mut Vec<Diagnostic>,
+        span: &Span,
+        message: impl Into<String>,
+    ) -> &'d mut Diagnostic {
         let label = Label { span: span.clone(), text: String::new() };
-        Diagnostic { code: self, message: message.into(), labels: vec![label], help: None, explained: None }
+        let message = message.into();
+        diagnostics.push_mut(Diagnostic { code: self, message, labels: vec![label], help: None, explained: None })
     }
 }
 
 impl Diagnostic {
     /// Puts a text under the main span.
-    pub(crate) fn here(mut self, text: impl Into<String>) -> Self {
+    pub(crate) fn here(&mut self, text: impl Into<String>) -> &mut Self {
         self.labels[0].text = text.into();
         self
     }
 
-    pub(crate) fn also(mut self, span: &Span, text: impl Into<String>) -> Self {
+    pub(crate) fn also(&mut self, span: &Span, text: impl Into<String>) -> &mut Self {
         self.labels.push(Label { span: span.clone(), text: text.into() });
         self
     }
 
-    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+    /// Says what to write instead.
+    pub(crate) fn help(&mut self, help: impl Into<String>) {
         self.help = Some(help.into());
-        self
     }
 
     /// Whether it is an error or a warning.

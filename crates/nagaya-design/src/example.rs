@@ -85,6 +85,11 @@ impl Field {
         }
     }
 
+    /// The time of all examples, as its values are written.
+    pub(crate) fn example_time(&self) -> String {
+        self.timestamp_value(EXAMPLE_TIME * 1000).and_then(|time| Some(time.as_str()?.to_owned())).unwrap_or_default()
+    }
+
     /// One of many values that it accepts: different numbers give different values; `None` when it has fewer values.
     ///
     /// Times are counted in days from `first_millis` (milliseconds since 1970). Booleans, choices, lists and maps repeat.

@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 
 use crate::{
     condition::Condition,
-    diagnostic::Span,
+    diagnostic::{Span, a},
+    named::named,
     text_syntax::{self, TextSyntax, TimestampPrecision},
     tree::SpannedText,
 };
@@ -68,13 +69,14 @@ pub enum DefaultValue {
     Constant(Value),
 }
 
-/// What happens to a referring item when its target is deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnDelete {
-    /// The target cannot be deleted.
-    Restrict,
-    /// The referring item is deleted too.
-    Cascade,
+named! {
+    /// What happens to a referring item when its target is deleted.
+    pub enum OnDelete {
+        /// The target cannot be deleted.
+        Restrict = "restrict",
+        /// The referring item is deleted too.
+        Cascade = "cascade",
+    }
 }
 
 /// A reference to another entity.
@@ -281,15 +283,7 @@ impl Field {
                         text += &format!(" that matches {pattern}");
                     }
                     if let Some(format) = form.format {
-                        text += &format!(
-                            " in the form of {} {}",
-                            if matches!(format, text_syntax::StringFormat::Ip | text_syntax::StringFormat::Email) {
-                                "an"
-                            } else {
-                                "a"
-                            },
-                            format!("{format:?}").to_lowercase()
-                        );
+                        text += &format!(" in the form of {}", a(format.name()));
                     }
                 }
                 text
@@ -297,18 +291,10 @@ impl Field {
             FieldType::Number => "a number".to_owned(),
             FieldType::Integer => "a whole number".to_owned(),
             FieldType::Boolean => "true or false".to_owned(),
-            FieldType::Timestamp(TimestampPrecision::Seconds) => {
-                "an instant in the form 2026-01-31T09:30:00Z".to_owned()
-            }
-            FieldType::Timestamp(TimestampPrecision::Millis) => {
-                "an instant in the form 2026-01-31T09:30:00.000Z".to_owned()
-            }
-            FieldType::Timestamp(TimestampPrecision::Micros) => {
-                "an instant in the form 2026-01-31T09:30:00.000000Z".to_owned()
-            }
             FieldType::Timestamp(TimestampPrecision::Epoch) => "an instant in whole seconds since 1970".to_owned(),
             FieldType::Timestamp(TimestampPrecision::Any) => "an instant in a form of RFC 3339".to_owned(),
-            FieldType::Date => "a day in the form 2026-01-31".to_owned(),
+            FieldType::Timestamp(_) => format!("an instant in the form {}", self.example_time()),
+            FieldType::Date => format!("a day in the form {}", self.example_time()),
             FieldType::Ulid => format!("a ULID{}", self.after_prefix()),
             FieldType::Uuid => format!("a UUID in lower case{}", self.after_prefix()),
             FieldType::List(_) => "a list".to_owned(),

@@ -85,6 +85,7 @@ mod item;
 mod json_schema;
 mod language;
 mod lower;
+mod named;
 mod path;
 mod query;
 mod read;
@@ -97,7 +98,7 @@ mod tree;
 mod value_schema;
 mod version;
 
-use std::fmt;
+use named::named;
 
 pub use audit::{AUDIT_VERBS, Audit, AuditPart};
 pub use codes::{ALL as CODES, Code};
@@ -118,29 +119,15 @@ pub use template::{FieldValues, KeyFieldError, Scalar, Template};
 pub use text_syntax::{StringFormat, TimestampPrecision};
 pub use version::{Version, VersionParseError};
 
-/// A store that a design can run on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Engine {
-    /// One directory on disk.
-    Embedded,
-    /// DynamoDB and compatible stores.
-    Dynamodb,
-    /// Azure Cosmos DB.
-    Cosmos,
-}
-
-impl Engine {
-    /// All engines.
-    pub const ALL: [Engine; 3] = [Engine::Embedded, Engine::Dynamodb, Engine::Cosmos];
-}
-
-impl fmt::Display for Engine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Engine::Embedded => "embedded",
-            Engine::Dynamodb => "dynamodb",
-            Engine::Cosmos => "cosmos",
-        })
+named! {
+    /// A store that a design can run on.
+    pub enum Engine {
+        /// One directory on disk.
+        Embedded = "embedded",
+        /// DynamoDB and compatible stores.
+        Dynamodb = "dynamodb",
+        /// Azure Cosmos DB.
+        Cosmos = "cosmos",
     }
 }
 

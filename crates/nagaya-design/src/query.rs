@@ -137,11 +137,8 @@ impl Design {
             let given = parameters.scalar(name).ok_or_else(|| unfit("is missing"))?;
             let field = entity.field(path);
             let value = parameter_value(given, field).ok_or_else(|| unfit("is not a value of its field's type"))?;
-            let mut problems = Vec::new();
-            if let Some(field) = field.filter(|_| asked == ParameterUse::Value) {
-                field.check(&value, path, &mut problems);
-            }
-            if problems.is_empty() { Ok(value) } else { Err(unfit("is not a value of its field's type")) }
+            let fits = asked == ParameterUse::Bound || field.is_none_or(|field| field.accepts(&value));
+            if fits { Ok(value) } else { Err(unfit("is not a value of its field's type")) }
         };
         let number = |name: &str| match parameters.scalar(name)? {
             Scalar::Integer(number) => Some(number),
@@ -318,12 +315,10 @@ fn before(key: &KeyTemplates, fixed: usize, prefix: &str, to: &str) -> Option<St
 
 /// A parameter as a value of its field: requests carry numbers and booleans as text.
 fn parameter_value(given: Scalar<'_>, field: Option<&Field>) -> Option<Value> {
-    let Scalar::Text(text) = given else {
-        return Some(match given {
-            Scalar::Integer(number) => number.into(),
-            Scalar::Boolean(flag) => flag.into(),
-            Scalar::Text(text) => text.into(),
-        });
+    let text = match given {
+        Scalar::Integer(number) => return Some(number.into()),
+        Scalar::Boolean(flag) => return Some(flag.into()),
+        Scalar::Text(text) => text,
     };
     match field.map(|field| &field.field_type) {
         Some(FieldType::Integer | FieldType::Timestamp(TimestampPrecision::Epoch)) => {

@@ -13,11 +13,9 @@ pub(crate) fn read(source: &str, diagnostics: &mut Vec<Diagnostic>) -> Node {
     // After a syntax error whole sections may be missing. Reporting each of them would hide the cause.
     let whole = diagnostics.is_empty();
     if root.entries().is_empty() && whole {
-        diagnostics.push(
-            codes::MISSING_KEY
-                .at(&(0..0), "there is no design in this file")
-                .help("start with `name` and `version`, then `[tenant]`, `[table.…]` and `[entity.…]`"),
-        );
+        codes::MISSING_KEY
+            .report(diagnostics, &(0..0), "there is no design in this file")
+            .help("start with `name` and `version`, then `[tenant]`, `[table.…]` and `[entity.…]`");
         return root;
     }
     Reader { diagnostics, whole }.table(&root, &grammar::DESIGN, 0..0);
@@ -44,14 +42,12 @@ impl Reader<'_> {
             | (ValueKind::Integer, Value::Integer(_)) => {}
             (ValueKind::OneOf(choices), Value::Text(text)) => {
                 if !choices.contains(&text.as_str()) {
-                    self.diagnostics.push(
-                        codes::NOT_A_CHOICE.at(&node.span, format!("`{text}` is not one of the choices")).help(
-                            match closest(text, choices.iter().copied()) {
-                                Some(near) => format!("did you mean `{near}`? The choices are {}", list(choices)),
-                                None => format!("the choices are {}", list(choices)),
-                            },
-                        ),
-                    );
+                    codes::NOT_A_CHOICE
+                        .report(self.diagnostics, &node.span, format!("`{text}` is not one of the choices"))
+                        .help(match closest(text, choices.iter().copied()) {
+                            Some(near) => format!("did you mean `{near}`? The choices are {}", list(choices)),
+                            None => format!("the choices are {}", list(choices)),
+                        });
                 }
             }
             (ValueKind::Pair, Value::List(items)) if items.len() == 2 => {
@@ -91,7 +87,7 @@ impl Reader<'_> {
             (_, Value::Datetime) => "dates and times are written as texts, in quotes".to_owned(),
             _ => format!("write {} here", wanted(kind)),
         };
-        self.diagnostics.push(codes::WRONG_TYPE.at(&node.span, message).help(help));
+        codes::WRONG_TYPE.report(self.diagnostics, &node.span, message).help(help);
     }
 
     fn table(&mut self, node: &Node, table: &'static Table, at: Span) {
@@ -106,22 +102,17 @@ impl Reader<'_> {
         }
         for key in table.keys.iter().filter(|key| key.required && self.whole) {
             if node.get(key.name).is_none() {
-                self.diagnostics.push(
-                    codes::MISSING_KEY
-                        .at(&at, format!("{} needs the key `{}`", table.noun, key.name))
-                        .help(format!("add `{}`: {}", key.name, key.doc)),
-                );
+                codes::MISSING_KEY
+                    .report(self.diagnostics, &at, format!("{} needs the key `{}`", table.noun, key.name))
+                    .help(format!("add `{}`: {}", key.name, key.doc));
             }
         }
     }
 
     fn unknown_key(&mut self, entry: &Entry, table: &'static Table) {
         let known = table.keys.iter().map(|key| key.name);
-        self.diagnostics.push(
-            codes::UNKNOWN_KEY
-                .at(&entry.key_span, format!("{} has no key `{}`", table.noun, entry.key))
-                .help(did_you_mean(&entry.key, known)),
-        );
+        let message = format!("{} has no key `{}`", table.noun, entry.key);
+        codes::UNKNOWN_KEY.report(self.diagnostics, &entry.key_span, message).help(did_you_mean(&entry.key, known));
     }
 }
 

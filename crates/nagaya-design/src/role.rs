@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{design::Design, template::is_field_name};
+use crate::{design::Design, named::named, template::is_field_name};
 
 /// A role and its permissions.
 #[derive(Debug, Clone)]
@@ -69,40 +69,17 @@ impl fmt::Display for Permission {
     }
 }
 
-/// What a caller does with items of an entity. Listing is reading.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Verb {
-    /// Creating one.
-    Create,
-    /// Reading, listing and counting them.
-    Read,
-    /// Updating one.
-    Update,
-    /// Deleting one.
-    Delete,
-}
-
-impl Verb {
-    /// All verbs.
-    pub const ALL: [Verb; 4] = [Verb::Create, Verb::Read, Verb::Update, Verb::Delete];
-
-    fn named(name: &str) -> Option<Verb> {
-        Verb::ALL.into_iter().find(|verb| verb.name() == name)
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Verb::Create => "create",
-            Verb::Read => "read",
-            Verb::Update => "update",
-            Verb::Delete => "delete",
-        }
-    }
-}
-
-impl fmt::Display for Verb {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+named! {
+    /// What a caller does with items of an entity. Listing is reading.
+    pub enum Verb {
+        /// Creating one.
+        Create = "create",
+        /// Reading, listing and counting them.
+        Read = "read",
+        /// Updating one.
+        Update = "update",
+        /// Deleting one.
+        Delete = "delete",
     }
 }
 

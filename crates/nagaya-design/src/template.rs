@@ -62,39 +62,38 @@ pub(crate) struct SyntaxError {
     pub(crate) help: &'static str,
 }
 
+/// A mistake in a template, and what to write instead.
+type Mistake = (&'static str, &'static str);
+
+const EMPTY: Mistake = ("a template cannot be empty", "write a constant such as `PROFILE#` or a field such as `{id}`");
+const UNOPENED: Mistake = ("a `}` without a `{`", "fields are written `{name}`");
+const UNCLOSED: Mistake = ("a `{` without a `}`", "fields are written `{name}`");
+const PERCENT: Mistake = ("`%` cannot be part of a template: it marks escaped values", "use another mark, such as `#`");
+const CONTROL: Mistake = ("a template cannot contain control characters", "write visible characters only");
+const PADDING: Mistake = ("the padding cannot be read", "write `{count:010}` for ten digits; 1 to 19 are possible");
+const NO_NAME: Mistake =
+    ("this is not the name of a field", "write `{name}`, or `{map.name}` for a field inside a map");
+
 /// Parses a template into literals and fields.
 pub(crate) fn parse_parts(text: &str) -> Result<Vec<RawPart>, SyntaxError> {
-    let fail = |range, message, help| Err(SyntaxError { range, message, help });
+    let fail = |range, (message, help)| Err(SyntaxError { range, message, help });
     let mut parts = Vec::new();
     let mut at = 0;
     if text.is_empty() {
-        return fail(
-            0..0,
-            "a template cannot be empty",
-            "write a constant such as `PROFILE#` or a field such as `{id}`",
-        );
+        return fail(0..0, EMPTY);
     }
     while at < text.len() {
         let rest = &text[at..];
         let open = rest.find('{').unwrap_or(rest.len());
         let literal = &rest[..open];
         if let Some(close) = literal.find('}') {
-            return fail(at + close..at + close + 1, "a `}` without a `{`", "fields are written `{name}`");
+            return fail(at + close..at + close + 1, UNOPENED);
         }
         if let Some(percent) = literal.find('%') {
-            let range = at + percent..at + percent + 1;
-            return fail(
-                range,
-                "`%` cannot be part of a template: it marks escaped values",
-                "use another mark, such as `#`",
-            );
+            return fail(at + percent..at + percent + 1, PERCENT);
         }
         if literal.chars().any(char::is_control) {
-            return fail(
-                at..at + open,
-                "a template cannot contain control characters",
-                "write visible characters only",
-            );
+            return fail(at..at + open, CONTROL);
         }
         if !literal.is_empty() {
             parts.push(RawPart::Literal(literal.to_owned()));
@@ -103,7 +102,7 @@ pub(crate) fn parse_parts(text: &str) -> Result<Vec<RawPart>, SyntaxError> {
             break;
         }
         let Some(close) = rest[open..].find('}').map(|close| open + close) else {
-            return fail(at + open..text.len(), "a `{` without a `}`", "fields are written `{name}`");
+            return fail(at + open..text.len(), UNCLOSED);
         };
         let range = at + open..at + close + 1;
         let inside = &rest[open + 1..close];
@@ -111,21 +110,11 @@ pub(crate) fn parse_parts(text: &str) -> Result<Vec<RawPart>, SyntaxError> {
             None => (inside, None),
             Some((path, pad)) => match pad.strip_prefix('0').and_then(|width| width.parse().ok()) {
                 Some(width @ 1..=19) => (path, Some(width)),
-                _ => {
-                    return fail(
-                        range,
-                        "the padding cannot be read",
-                        "write `{count:010}` for ten digits; 1 to 19 are possible",
-                    );
-                }
+                _ => return fail(range, PADDING),
             },
         };
         if !path.split('.').all(is_field_name) {
-            return fail(
-                range,
-                "this is not the name of a field",
-                "write `{name}`, or `{map.name}` for a field inside a map",
-            );
+            return fail(range, NO_NAME);
         }
         parts.push(RawPart::Field { path: path.to_owned(), pad, range });
         at += close + 1;

@@ -5,19 +5,22 @@ use std::fmt::Write as _;
 use jiff::{SignedDuration, Timestamp, ToSpan, civil::Date};
 use regex::Regex;
 
-/// How a timestamp is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TimestampPrecision {
-    /// `2026-01-01T00:00:00Z`
-    Seconds,
-    /// `2026-01-01T00:00:00.000Z`
-    Millis,
-    /// `2026-01-01T00:00:00.000000Z`
-    Micros,
-    /// The number of seconds since 1970, as a number.
-    Epoch,
-    /// Any RFC 3339 text. Text order is not time order.
-    Any,
+use crate::named::named;
+
+named! {
+    /// How a timestamp is stored.
+    pub enum TimestampPrecision {
+        /// `2026-01-01T00:00:00Z`
+        Seconds = "seconds",
+        /// `2026-01-01T00:00:00.000Z`
+        Millis = "millis",
+        /// `2026-01-01T00:00:00.000000Z`
+        Micros = "micros",
+        /// The number of seconds since 1970, as a number.
+        Epoch = "epoch",
+        /// Any RFC 3339 text. Text order is not time order.
+        Any = "any",
+    }
 }
 
 impl TimestampPrecision {
@@ -50,19 +53,20 @@ impl TimestampPrecision {
     }
 }
 
-/// The format of a string.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StringFormat {
-    /// `name@example.com`
-    Email,
-    /// `https://example.com/path`
-    Uri,
-    /// `example.com`
-    Hostname,
-    /// An IPv4 or IPv6 address.
-    Ip,
-    /// Lower-case words with hyphens between them.
-    Slug,
+named! {
+    /// The format of a string.
+    pub enum StringFormat {
+        /// `name@example.com`
+        Email = "email",
+        /// `https://example.com/path`
+        Uri = "uri",
+        /// `example.com`
+        Hostname = "hostname",
+        /// An IPv4 or IPv6 address.
+        Ip = "ip",
+        /// Lower-case words with hyphens between them.
+        Slug = "slug",
+    }
 }
 
 impl StringFormat {

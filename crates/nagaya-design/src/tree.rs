@@ -64,11 +64,8 @@ pub(crate) fn parse(source: &str, diagnostics: &mut Vec<Diagnostic>) -> Node {
     let (root, errors) = DeTable::parse_recoverable(source);
     for error in &errors {
         let span = error.span().unwrap_or(0..0);
-        diagnostics.push(
-            codes::SYNTAX
-                .at(&span, format!("this is not TOML: {}", error.message()))
-                .help("fix it to see the problems in the rest of the file"),
-        );
+        let message = format!("this is not TOML: {}", error.message());
+        codes::SYNTAX.report(diagnostics, &span, message).help("fix it to see the problems in the rest of the file");
     }
     table(root.get_ref(), root.span(), diagnostics)
 }
@@ -94,7 +91,7 @@ fn node(spanned: &Spanned<DeValue<'_>>, diagnostics: &mut Vec<Diagnostic>) -> No
             Ok(number) => Value::Integer(number),
             Err(_) => {
                 let message = format!("the number {} is too large", number.as_str());
-                diagnostics.push(codes::SYNTAX.at(&span, message).help("whole numbers have 64 bits"));
+                codes::SYNTAX.report(diagnostics, &span, message).help("whole numbers have 64 bits");
                 Value::Integer(0)
             }
         },

@@ -64,6 +64,24 @@ impl Answer {
         Answer::new(StatusCode::OK, Content::Data(data))
     }
 
+    /// 200 with a page.
+    pub fn page(page: Page) -> Self {
+        Answer::new(StatusCode::OK, Content::Page(page))
+    }
+
+    /// 204.
+    pub fn no_content() -> Self {
+        Answer::new(StatusCode::NO_CONTENT, Content::None)
+    }
+
+    /// 201 with a new item, its tag and its location.
+    pub fn created(record: Record, location: &str) -> Self {
+        let mut answer = Answer::record(record);
+        answer.status = StatusCode::CREATED;
+        answer.set_header(header::LOCATION, location);
+        answer
+    }
+
     /// 200 with an item and its tag.
     pub fn record(record: Record) -> Self {
         let mut answer = Answer::new(StatusCode::OK, Content::None);

@@ -24,22 +24,7 @@ pub trait RequestBody: DeserializeOwned + Serialize {
 
     /// The JSON Schema of the body.
     fn schema(design: &Design) -> Json {
-        let properties: Map<_, _> = design_fields::<Self>(design)
-            .map(|(body, field)| {
-                let mut schema = field.json_schema();
-                // Derived routes do not accept a read-only field, but this route does.
-                if let Some(schema) = schema.as_object_mut() {
-                    schema.remove("readOnly");
-                }
-                let schema = match body.max_items {
-                    Some(max) => json!({ "type": "array", "minItems": 1, "maxItems": max, "items": schema }),
-                    None => schema,
-                };
-                (body.name.to_owned(), schema)
-            })
-            .collect();
-        let required: Vec<_> = Self::FIELDS.iter().filter(|field| field.required).map(|field| field.name).collect();
-        json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
+        schema(design, Self::ENTITY, Self::FIELDS)
     }
 }
 
@@ -60,11 +45,18 @@ impl Call {
     /// The body as a struct. Refuses a body that lacks fields, has unknown ones, or has values that the design does not
     /// allow; the problem lists all of them.
     pub fn parse_body<B: RequestBody>(&self) -> Result<B, Problem> {
+        // The design has checked the values, so this fails only if the struct does not fit the design.
+        serde_json::from_value(self.checked_body(B::ENTITY, B::FIELDS)?.into())
+            .map_err(|error| Problem::internal().with_cause(error.to_string()))
+    }
+
+    /// The given fields of the body. Where the design allows `null`, it means the same as a field that is left out.
+    fn checked_body(&self, entity: &str, fields: &'static [BodyField]) -> Result<Map<String, Json>, Problem> {
         let error = |path: &str, message: &str| FieldError { path: path.to_owned(), message: message.to_owned() };
-        let is_unknown = |name: &&String| !B::FIELDS.iter().any(|field| field.name == name.as_str());
+        let is_unknown = |name: &&String| !fields.iter().any(|field| field.name == name.as_str());
         let mut errors: Vec<_> =
             self.body.keys().filter(is_unknown).map(|name| error(name, "is not a field")).collect();
-        for (body, field) in design_fields::<B>(self.design()) {
+        for (body, field) in design_fields(self.design(), entity, fields) {
             match (self.body.get(body.name), body.max_items) {
                 (Some(value), None) => field.check(value, body.name, &mut errors),
                 (Some(Json::Array(values)), Some(max)) => check_list(body.name, values, max, field, &mut errors),
@@ -74,11 +66,9 @@ impl Call {
             }
         }
         Problem::check_fields(errors)?;
-        // The design has checked the values, so this fails only if the struct does not fit the design. Where the design allows
-        // `null`, it means the same as a field that is left out.
-        let given = self.body.iter().filter(|(_, value)| !value.is_null());
-        serde_json::from_value(given.map(|(name, value)| (name.clone(), value.clone())).collect())
-            .map_err(|error| Problem::internal().with_cause(error.to_string()))
+        let mut given = self.body.clone();
+        given.retain(|_, value| !value.is_null());
+        Ok(given)
     }
 }
 
@@ -92,10 +82,32 @@ fn check_list(name: &str, values: &[Json], max: usize, field: &Field, errors: &m
     }
 }
 
+/// The JSON Schema of a body with these fields.
+fn schema(design: &Design, entity: &str, fields: &'static [BodyField]) -> Json {
+    let mut properties = Map::new();
+    for (body, field) in design_fields(design, entity, fields) {
+        let mut schema = field.json_schema();
+        // Derived routes do not accept a read-only field, but this route does.
+        if let Some(schema) = schema.as_object_mut() {
+            schema.remove("readOnly");
+        }
+        if let Some(max) = body.max_items {
+            schema = json!({ "type": "array", "minItems": 1, "maxItems": max, "items": schema });
+        }
+        properties.insert(body.name.to_owned(), schema);
+    }
+    let required: Vec<_> = fields.iter().filter(|field| field.required).map(|field| field.name).collect();
+    json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
+}
+
 /// The fields of a body, each with the field of the entity.
-fn design_fields<B: RequestBody>(design: &Design) -> impl Iterator<Item = (&'static BodyField, &Field)> {
-    let entity = design.entity(B::ENTITY);
-    B::FIELDS.iter().filter_map(move |body| Some((body, entity?.field(body.entity_field)?)))
+fn design_fields<'d>(
+    design: &'d Design,
+    entity: &str,
+    fields: &'static [BodyField],
+) -> impl Iterator<Item = (&'static BodyField, &'d Field)> + use<'d> {
+    let entity = design.entity(entity);
+    fields.iter().filter_map(move |body| Some((body, entity?.field(body.entity_field)?)))
 }
 
 /// Declares a struct that is a [`RequestBody`](crate::RequestBody).

@@ -129,20 +129,9 @@ impl SmokeClient {
         body: Option<Json>,
         headers: &[(&str, &str)],
     ) -> Result<(u16, Json), SmokeError> {
-        self.exchange(user, method, path, body, headers).map_err(|error| format!("{method} {path}: {error}").into())
-    }
-
-    fn exchange(
-        &self,
-        user: SmokeUser,
-        method: &str,
-        path: &str,
-        body: Option<Json>,
-        headers: &[(&str, &str)],
-    ) -> Result<(u16, Json), SmokeError> {
         // A URL has no characters outside ASCII.
-        let path = percent_encoding::utf8_percent_encode(path, percent_encoding::CONTROLS);
-        let url = format!("{}{}{path}", self.base, self.prefix);
+        let encoded = percent_encoding::utf8_percent_encode(path, percent_encoding::CONTROLS);
+        let url = format!("{}{}{encoded}", self.base, self.prefix);
         let mut request = ureq::http::Request::builder().method(method).uri(url);
         let token = match user {
             SmokeUser::First => Some(&self.tokens[0]),
@@ -159,10 +148,13 @@ impl SmokeClient {
             request = request.header(*name, *value);
         }
         let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        let mut answer = self.agent.run(request.body(body)?)?;
-        let text = answer.body_mut().read_to_string()?;
-        let body = if text.is_empty() { Json::Null } else { serde_json::from_str(&text)? };
-        Ok((answer.status().as_u16(), body))
+        let exchange = || -> Result<(u16, Json), SmokeError> {
+            let mut answer = self.agent.run(request.body(body)?)?;
+            let text = answer.body_mut().read_to_string()?;
+            let body = if text.is_empty() { Json::Null } else { serde_json::from_str(&text)? };
+            Ok((answer.status().as_u16(), body))
+        };
+        exchange().map_err(|error| format!("{method} {path}: {error}").into())
     }
 
     /// Whether items can be read from the store, beside the server.

@@ -104,14 +104,9 @@ impl Extension for AiagentExtension {
                 .requires("tenant", Verb::Update)
                 .body(tenants::TenantChange::schema(design))
                 .answers(200, tenant()),
-            self.route(
-                Method::GET,
-                "/me/tenants",
-                "The caller in each tenant that it is a user of.",
-                tenants::list_own_memberships,
-            )
-            .caller(RequiredCaller::Anyone)
-            .answers(200, Some(users)),
+            self.route(Method::GET, "/me/tenants", MEMBERSHIPS, tenants::list_own_memberships)
+                .caller(RequiredCaller::Anyone)
+                .answers(200, Some(users)),
         ]
     }
 
@@ -136,4 +131,5 @@ impl Extension for AiagentExtension {
 
 const APPROVE: &str = "Approves an application: creates the tenant, its first user and its permission policy.";
 const REJECT: &str = "Rejects an application.";
+const MEMBERSHIPS: &str = "The caller in each tenant that it is a user of.";
 const CHANGE: &str = "Changes a tenant's name or plan, disables or enables it.";

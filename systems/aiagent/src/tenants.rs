@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use nagaya_server::{Answer, Call, Content, Problem, RequestBody as _, request_body};
+use nagaya_server::{Answer, Call, Problem, RequestBody as _, request_body};
 use nagaya_tenancy::{ErrorKind, Expected, List, Tenant};
 
 use crate::extension::AppState;
@@ -61,5 +60,5 @@ pub(crate) async fn list_own_memberships(_: Arc<AppState>, call: Arc<Call>) -> R
     let list = List::by("tenants_of_user").with("userId", &*call.caller.user);
     let page =
         call.system_operator("somebody signs in and asks for their own tenants").list(&list.limit(1_000)).await?;
-    Ok(Answer::new(StatusCode::OK, Content::Page(page)))
+    Ok(Answer::page(page))
 }

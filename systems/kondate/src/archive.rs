@@ -115,10 +115,8 @@ fn next_month(month: &str) -> Option<String> {
 }
 
 fn is_date(call: &Call, text: &str) -> bool {
-    let mut errors = Vec::new();
     let field = call.design().entity("cooklog").and_then(|log| log.field("date"));
-    field.into_iter().for_each(|field| field.check(&text.into(), "date", &mut errors));
-    errors.is_empty()
+    field.is_none_or(|field| field.accepts(&text.into()))
 }
 
 /// Whether a text is a month, `2026-02`.

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::http::{Method, StatusCode};
+use axum::http::Method;
 use nagaya_design::{Design, Verb};
-use nagaya_server::{Answer, Call, Content, CustomRoute, Problem};
+use nagaya_server::{Answer, Call, CustomRoute, Problem};
 use nagaya_tenancy::{Record, Retry};
 use serde_json::{Map, Value as Json, json};
 
-use crate::product::item;
+use crate::product::{collected, item};
 
 const FRIDGE_ITEM: &str = "fridge_item";
 const DELETED_ITEM: &str = "fridge_deleted_item";
@@ -48,7 +48,7 @@ async fn delete(call: Arc<Call>) -> Result<Answer, Problem> {
             Err(error) if error.is_conflict() => attempt += 1,
             done => {
                 done?;
-                return Ok(Answer::new(StatusCode::NO_CONTENT, Content::None));
+                return Ok(Answer::no_content());
             }
         }
     }
@@ -57,8 +57,7 @@ async fn delete(call: Arc<Call>) -> Result<Answer, Problem> {
 /// The time of a deletion: a second later with each attempt, because the time is part of the key.
 fn deletion_time(call: &Call, attempt: usize) -> Json {
     let later = i64::try_from(attempt).unwrap_or(0).saturating_mul(1_000);
-    let field = call.design().entity(DELETED_ITEM).and_then(|entity| entity.field("deletedAt"));
-    field.and_then(|field| field.timestamp_value(call.now_millis().saturating_add(later))).unwrap_or_default()
+    call.timestamp(DELETED_ITEM, "deletedAt", call.now_millis().saturating_add(later))
 }
 
 /// Moves a deleted item back, with its id and its creation time. Of concurrent calls one succeeds.
@@ -84,5 +83,5 @@ fn shared_fields(design: &Design, item: &Record) -> Map<String, Json> {
         let shared = |name: &str| deleted.field(name).is_some() && item.tenant.as_deref() != Some(name);
         item.fields.iter().filter(move |field| shared(&field.name))
     });
-    kept.filter_map(|field| Some((field.name.clone(), item.json(&field.name)?))).collect()
+    collected(kept.filter_map(|field| Some((field.name.clone(), item.json(&field.name)?))))
 }

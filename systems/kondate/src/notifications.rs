@@ -8,7 +8,7 @@ use nagaya_server::{Answer, Call, CustomRoute, Problem};
 use nagaya_tenancy::{List, Retry};
 use serde_json::{Map, Value as Json, json};
 
-use crate::product::{MAX_CHANGES, fields, item};
+use crate::product::{MAX_CHANGES, fields, item, retried, unless_lost_race};
 
 const NOTIFICATION: &str = "notification";
 /// The most characters of a title and of a body.
@@ -39,18 +39,14 @@ async fn read(call: Arc<Call>) -> Result<Answer, Problem> {
     let id = call.path_parameters(["createdAt", "notificationId"]);
     let tenant = call.tenant()?;
 
-    let mut retry = Retry::default();
-    loop {
-        retry.attempt().await?;
+    let read = retried(|| async {
         let found = tenant.get(NOTIFICATION, &id).await?;
         if found.get("readAt").is_some() {
-            return Ok(Answer::record(found));
+            return Ok(Some(found));
         }
-        match tenant.update(NOTIFICATION, &id, read_at_patch(&call), &found).await {
-            Err(error) if error.is_lost_race() => {}
-            read => return Ok(Answer::record(read?)),
-        }
-    }
+        unless_lost_race(tenant.update(NOTIFICATION, &id, read_at_patch(&call), &found).await)
+    });
+    read.await.map(Answer::record)
 }
 
 /// Marks all notifications as read, page by page; those that arrive meanwhile stay unread.
@@ -83,5 +79,5 @@ async fn read_all(call: Arc<Call>) -> Result<Answer, Problem> {
 }
 
 fn read_at_patch(call: &Call) -> Map<String, Json> {
-    Map::from_iter([("readAt".to_owned(), call.timestamp_now(NOTIFICATION, "readAt"))])
+    fields(json!({ "readAt": call.timestamp_now(NOTIFICATION, "readAt") }))
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::http::{Method, StatusCode};
+use axum::http::Method;
 use nagaya_design::{Design, Field, Verb};
 use nagaya_server::{Answer, Call, CustomRoute, Problem, ProblemCode, RequestBody as _, request_body};
-use nagaya_tenancy::{Error, ErrorKind, Record, Retry, Tenant};
+use nagaya_tenancy::{Error, ErrorKind, Record, Tenant};
 use serde_json::{Map, Value as Json, json};
 
-use crate::product::{fields, item};
+use crate::product::{collected, fields, item, retried, unless_lost_race};
 
 pub(crate) const PLAN: &str = "plan";
 pub(crate) const CURRENT: &str = "CURRENT";
@@ -23,22 +23,18 @@ request_body! {
 
 pub(crate) fn routes(design: &Design) -> Vec<CustomRoute> {
     vec![
-        CustomRoute::new(
-            Method::POST,
-            "/plans/{slot}/apply",
-            "Applies a set to a plan: its items replace those of the plan.",
-            apply,
-        )
-        .requires(PLAN, Verb::Update)
-        .parameter(json!({ "$ref": "#/components/parameters/IfMatch" }))
-        .body(ApplySet::schema(design))
-        .answers(200, Some(item("Plan"))),
+        CustomRoute::new(Method::POST, "/plans/{slot}/apply", APPLY_SUMMARY, apply)
+            .requires(PLAN, Verb::Update)
+            .parameter(json!({ "$ref": "#/components/parameters/IfMatch" }))
+            .body(ApplySet::schema(design))
+            .answers(200, Some(item("Plan"))),
         CustomRoute::new(Method::POST, "/plans/promote", PROMOTE_SUMMARY, promote)
             .requires(PLAN, Verb::Update)
             .answers(200, Some(item("Plan"))),
     ]
 }
 
+const APPLY_SUMMARY: &str = "Applies a set to a plan: its items replace those of the plan.";
 const PROMOTE_SUMMARY: &str =
     "Makes the next plan the current one, and creates cooking logs for the cooked items of the old one.";
 
@@ -50,9 +46,7 @@ async fn apply(call: Arc<Call>) -> Result<Answer, Problem> {
     let ApplySet { set_id } = call.parse_body()?;
     let tenant = call.tenant()?;
 
-    let mut retry = Retry::default();
-    loop {
-        retry.attempt().await?;
+    let applied = retried(|| async {
         let mut found = tenant.get_many(&[("set", &[&set_id]), (PLAN, &[slot])]).await?.into_iter();
         let (set, plan) = (found.next().flatten(), found.next().flatten());
         let set = set.ok_or_else(|| Problem::not_found().with_field("setId", "There is no such set."))?;
@@ -73,11 +67,9 @@ async fn apply(call: Arc<Call>) -> Result<Answer, Problem> {
                 tenant.create(PLAN, copied).await
             }
         };
-        match applied {
-            Err(error) if error.is_lost_race() => {}
-            applied => return Ok(Answer::record(applied?)),
-        }
-    }
+        unless_lost_race(applied)
+    });
+    applied.await.map(Answer::record)
 }
 
 /// The fields of a plan that a set gives.
@@ -97,17 +89,15 @@ fn plan_fields_of_set(set: &Record) -> Map<String, Json> {
 async fn promote(call: Arc<Call>) -> Result<Answer, Problem> {
     let tenant = call.tenant()?;
 
-    let mut retry = Retry::default();
-    loop {
-        retry.attempt().await?;
+    let promoted = retried(|| async {
         let mut found = tenant.get_many(&[(PLAN, &[CURRENT]), (PLAN, &[NEXT])]).await?.into_iter();
         let (current, next) = (found.next().flatten(), found.next().flatten());
         let next = next.ok_or_else(no_next_plan)?;
-        match promote_next_plan(&tenant, current.as_ref(), &next, fields_of_promoted_plan(call.design(), &next)).await {
-            Err(error) if error.is_lost_race() => {}
-            promoted => return Ok(Answer::record(promoted?)),
-        }
-    }
+        unless_lost_race(
+            promote_next_plan(&tenant, current.as_ref(), &next, fields_of_promoted_plan(call.design(), &next)).await,
+        )
+    });
+    promoted.await.map(Answer::record)
 }
 
 /// Replaces the current plan by the next one, if neither has changed.
@@ -141,7 +131,7 @@ fn fields_of_promoted_plan(design: &Design, next: &Record) -> Map<String, Json> 
         None if field.optional => Some(Json::Null),
         said => said,
     };
-    fields.filter_map(|field| Some((field.name.clone(), value(field)?))).collect()
+    collected(fields.filter_map(|field| Some((field.name.clone(), value(field)?))))
 }
 
 /// The logs of the cooked items of a plan. An item without a date was cooked today.
@@ -151,12 +141,12 @@ fn cooked(plan: &Record) -> Vec<Map<String, Json>> {
         let said = ["date", "title", "recipeId", "servings"];
         let said = said.into_iter().filter_map(|field| Some((field.to_owned(), item.get(field)?.clone())));
         let said = said.filter(|(_, value)| !value.is_null());
-        said.chain(plan.json("setId").map(|set| ("setId".to_owned(), set))).collect()
+        collected(said.chain(plan.json("setId").map(|set| ("setId".to_owned(), set))))
     };
     items.as_array().into_iter().flatten().filter(|item| item["cooked"] == true).map(log).collect()
 }
 
 fn no_next_plan() -> Problem {
     let detail = "There is no next plan: make one, or apply a set to `NEXT`.";
-    Problem::new(StatusCode::CONFLICT, "nothing_next", detail)
+    Problem::conflict("nothing_next", detail)
 }

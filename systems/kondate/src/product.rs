@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use nagaya_design::Design;
-use nagaya_server::{CustomRoute, Extension, ExtensionFuture, StopSignal};
+use nagaya_server::{CustomRoute, Extension, ExtensionFuture, Problem, StopSignal};
 use nagaya_store::Measurement;
-use nagaya_tenancy::{Error, List, Nagaya, Record, SubscriptionStatus, Tenant};
+use nagaya_tenancy::{Error, List, Nagaya, Record, Retry, SubscriptionStatus, Tenant};
 use serde_json::{Map, Value as Json, json};
 
 use crate::{
@@ -74,6 +74,42 @@ pub(crate) fn fields(object: Json) -> Map<String, Json> {
         Json::Object(fields) => fields,
         _ => Map::new(),
     }
+}
+
+/// An object with these fields.
+pub(crate) fn collected(fields: impl IntoIterator<Item = (String, Json)>) -> Map<String, Json> {
+    // Collecting would compile a sort for each iterator.
+    let mut object = Map::new();
+    object.extend(fields);
+    object
+}
+
+/// Repeats an attempt while another writer is faster.
+pub(crate) async fn retried<T, F>(attempt: impl Fn() -> F) -> Result<T, Problem>
+where
+    F: Future<Output = Result<Option<T>, Problem>>,
+{
+    let mut retry = Retry::default();
+    loop {
+        retry.attempt().await?;
+        if let Some(done) = attempt().await? {
+            return Ok(done);
+        }
+    }
+}
+
+/// The result of a write; `None` if another writer was faster.
+pub(crate) fn unless_lost_race<T>(written: Result<T, Error>) -> Result<Option<T>, Problem> {
+    match written {
+        Ok(written) => Ok(Some(written)),
+        Err(error) if error.is_lost_race() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// An item, if it exists.
+pub(crate) async fn find(tenant: &Tenant, entity: &str, id: &[&str]) -> Result<Option<Record>, Error> {
+    Ok(tenant.get_many(&[(entity, id)]).await?.into_iter().next().flatten())
 }
 
 /// All records of a list.

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::http::{Method, StatusCode, header};
+use axum::http::Method;
 use nagaya_design::{Design, Verb};
 use nagaya_server::{Answer, Call, CustomRoute, Problem, RequestBody as _, request_body};
-use nagaya_tenancy::{Error, ErrorKind, List, Record, Retry, Tenant};
+use nagaya_tenancy::{Error, ErrorKind, List, Record, Tenant};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest as _, Sha256};
 
-use crate::product::{all, item};
+use crate::product::{all, find, item, retried, unless_lost_race};
 
 const DEVICE: &str = "push_token";
 /// The most devices of a user. Apps get new tokens without deleting the old ones, so a further device replaces the one that
@@ -45,26 +45,18 @@ async fn register(call: Arc<Call>) -> Result<Answer, Problem> {
     let hash = format!("{:x}", Sha256::digest(token));
     let tenant = call.tenant()?;
 
-    let mut retry = Retry::default();
-    loop {
-        retry.attempt().await?;
-        let known = tenant.get_many(&[(DEVICE, &[platform, &hash])]).await?.into_iter().next().flatten();
+    let registered = retried(|| async {
+        let known = find(&tenant, DEVICE, &[platform, &hash]).await?;
         let registered = match &known {
             Some(device) => tenant.update(DEVICE, &[platform, &hash], call.body.clone(), device).await,
             None => add(&tenant, call.body.clone(), &hash).await,
         };
-        match registered {
-            Err(error) if error.is_lost_race() => {}
-            registered => {
-                let mut answer = Answer::record(registered?);
-                if known.is_none() {
-                    answer.status = StatusCode::CREATED;
-                    answer.set_header(header::LOCATION, &call.location(&format!("/push-tokens/{platform}/{hash}")));
-                }
-                return Ok(answer);
-            }
-        }
-    }
+        Ok(unless_lost_race(registered)?.map(|device| match known {
+            Some(_) => Answer::record(device),
+            None => Answer::created(device, &call.location(&format!("/push-tokens/{platform}/{hash}"))),
+        }))
+    });
+    registered.await
 }
 
 /// Adds a device, and deletes the oldest ones beyond the limit.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::http::{Method, StatusCode, header};
+use axum::http::Method;
 use nagaya_design::{Design, Verb};
 use nagaya_server::{Answer, Call, CustomRoute, Problem, RequestBody as _, RequiredCaller, request_body};
 use nagaya_tenancy::Record;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::{
     catalog::{Kind, author, copied_fields},
-    product::{fields, item},
+    product::{collected, fields, item},
 };
 
 request_body! {
@@ -38,16 +38,13 @@ pub(crate) fn routes(design: &Design) -> Vec<CustomRoute> {
             .parameter(json!({ "$ref": "#/components/parameters/IdempotencyKey" }))
             .body(NewShare::schema(design))
             .answers(201, Some(item("Share"))),
-        CustomRoute::new(
-            Method::GET,
-            "/shares/{shareId}",
-            "What a link leads to, for everybody who has it.",
-            read_target,
-        )
-        .caller(RequiredCaller::Public)
-        .answers(200, Some(schema(design))),
+        CustomRoute::new(Method::GET, "/shares/{shareId}", READ, read_target)
+            .caller(RequiredCaller::Public)
+            .answers(200, Some(schema(design))),
     ]
 }
+
+const READ: &str = "What a link leads to, for everybody who has it.";
 
 /// Creates a link to a recipe or set of the caller.
 async fn share(call: Arc<Call>) -> Result<Answer, Problem> {
@@ -62,17 +59,10 @@ async fn share(call: Arc<Call>) -> Result<Answer, Problem> {
     let mut fields = new.fields();
     fields.insert("authorName".to_owned(), author.into());
     fields.extend(target.json("sourceUrl").map(|url| ("sourceUrl".to_owned(), url)));
-    let mut set = tenant.change_set().create("share", fields);
-    if let Some(key) = call.idempotency_key()? {
-        // JSON maps are sorted, and always serialize.
-        set = set.idempotent(key, &serde_json::to_vec(&("share", &call.body)).unwrap_or_default());
-    }
+    let set = call.idempotent(tenant.change_set().create("share", fields), ("share", &call.body))?;
     let made = set.commit().await?.into_iter().next().flatten().ok_or_else(Problem::not_found)?;
     let location = call.location(&format!("/shares/{}", made.id().concat()));
-    let mut answer = Answer::record(made);
-    answer.status = StatusCode::CREATED;
-    answer.set_header(header::LOCATION, &location);
-    Ok(answer)
+    Ok(Answer::created(made, &location))
 }
 
 /// The current target of a link. A link that never existed, a deleted one, and one whose target is deleted all give 404.
@@ -96,19 +86,19 @@ const OWNER_FIELD: &str = "ownerUserId";
 /// The fields of a target that others see: those of the catalog.
 fn public(design: &Design, kind: Kind, target: &Record) -> Map<String, Json> {
     let field = |name: &String| Some((name.clone(), target.json(name)?));
-    copied_fields(design, kind.names().own, kind.names().catalog).filter_map(|copied| field(&copied.name)).collect()
+    collected(copied_fields(design, kind.names().own, kind.names().catalog).filter_map(|shown| field(&shown.name)))
 }
 
 /// The JSON Schema of a link and its target.
 fn schema(design: &Design) -> Json {
     let target = |kind: Kind| {
         let fields = copied_fields(design, kind.names().own, kind.names().catalog);
-        let properties: Map<_, _> = fields.map(|field| (field.name.clone(), field.json_schema())).collect();
+        let properties = collected(fields.map(|field| (field.name.clone(), field.json_schema())));
         json!({ "type": "object", "properties": properties, "required": ["title"], "additionalProperties": false })
     };
     let link = design.entity("share").map_or(&[][..], |share| &share.fields).iter();
-    let mut properties: Map<_, _> =
-        link.filter(|field| field.name != OWNER_FIELD).map(|field| (field.name.clone(), field.json_schema())).collect();
+    let link = link.filter(|field| field.name != OWNER_FIELD);
+    let mut properties = collected(link.map(|field| (field.name.clone(), field.json_schema())));
     properties.extend(fields(json!({ "target": { "anyOf": Kind::ALL.map(target) } })));
     json!({
         "type": "object",

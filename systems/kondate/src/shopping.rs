@@ -8,12 +8,13 @@ use std::sync::Arc;
 use axum::http::{Method, StatusCode};
 use nagaya_design::{Design, Verb};
 use nagaya_server::{Answer, Call, Content, CustomRoute, Problem, RequestBody as _, request_body};
-use nagaya_tenancy::{Page, Record, Retry};
-use serde_json::{Map, Value as Json};
+use nagaya_tenancy::{Page, Record};
+use serde_json::{Value as Json, json};
 
-use crate::product::{MAX_CHANGES, items};
+use crate::product::{MAX_CHANGES, fields, items, retried, unless_lost_race};
 
 const ITEM: &str = "shopping_item";
+const COMPLETE: &str = "Marks items as bought, all of them or none.";
 
 request_body! {
     /// The body that names bought items.
@@ -24,15 +25,10 @@ request_body! {
 
 pub(crate) fn routes(design: &Design) -> Vec<CustomRoute> {
     vec![
-        CustomRoute::new(
-            Method::POST,
-            "/shopping-items/complete",
-            "Marks items as bought, all of them or none.",
-            complete,
-        )
-        .requires(ITEM, Verb::Update)
-        .body(BoughtItems::schema(design))
-        .answers(200, Some(items("ShoppingItem"))),
+        CustomRoute::new(Method::POST, "/shopping-items/complete", COMPLETE, complete)
+            .requires(ITEM, Verb::Update)
+            .body(BoughtItems::schema(design))
+            .answers(200, Some(items("ShoppingItem"))),
         CustomRoute::new(Method::POST, "/shopping-items/from-plan", from_plan::SUMMARY, from_plan::from_plan)
             .requires(ITEM, Verb::Create)
             .body(from_plan::FromPlan::schema(design))
@@ -50,29 +46,23 @@ async fn complete(call: Arc<Call>) -> Result<Answer, Problem> {
     let keys: Vec<[&str; 1]> = ids.iter().map(|(_, id)| [*id]).collect();
     let keys: Vec<(&str, &[&str])> = keys.iter().map(|key| (ITEM, key.as_slice())).collect();
 
-    let mut retry = Retry::default();
-    loop {
-        retry.attempt().await?;
+    let completed = retried(|| async {
         let found = tenant.get_many(&keys).await?;
         check_found(&ids, &found)?;
         let found: Vec<_> = found.into_iter().flatten().collect();
         let open = found.iter().filter(|record| record.json("completed") != Some(true.into()));
         let set = open.fold(tenant.change_set(), |set, record| {
-            let completed = Map::from_iter([("completed".to_owned(), true.into())]);
-            set.update(ITEM, &[&record.id().concat()], completed, record)
+            set.update(ITEM, &[&record.id().concat()], fields(json!({ "completed": true })), record)
         });
-        match set.commit().await {
-            Err(error) if error.is_lost_race() => {}
-            completed => {
-                let mut completed = completed?.into_iter().flatten();
-                let now = |record: Record| match record.json("completed") {
-                    Some(Json::Bool(true)) => Some(record),
-                    _ => completed.next(),
-                };
-                return Ok(list(StatusCode::OK, found.into_iter().filter_map(now).collect()));
-            }
-        }
-    }
+        let Some(completed) = unless_lost_race(set.commit().await)? else { return Ok(None) };
+        let mut completed = completed.into_iter().flatten();
+        let now = |record: Record| match record.json("completed") {
+            Some(Json::Bool(true)) => Some(record),
+            _ => completed.next(),
+        };
+        Ok(Some(found.into_iter().filter_map(now).collect()))
+    });
+    Ok(list(StatusCode::OK, completed.await?))
 }
 
 /// Refuses items that do not exist; the problem lists them.

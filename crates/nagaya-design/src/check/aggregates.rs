@@ -26,38 +26,30 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
                 ["subjectId", "key"].iter().filter(|name| keys.field(name).is_none()).copied().collect::<Vec<_>>();
             if !kept.is_empty() || !keys.is_secret("key") {
                 let message = format!("`{}` needs the fields `subjectId` and, as a secret, `key`", keys.name);
-                diagnostics.push(
-                    codes::BAD_AGGREGATE
-                        .at(&aggregate.span, message)
-                        .also(&keys.span, "the entity")
-                        .help("give it `key = { type = \"string\", max = 64, secret = true }`"),
-                );
+                codes::BAD_AGGREGATE
+                    .report(diagnostics, &aggregate.span, message)
+                    .also(&keys.span, "the entity")
+                    .help("give it `key = { type = \"string\", max = 64, secret = true }`");
             }
         }
         if let Some(idempotency) = aggregate.idempotency.map(|at| &design.entities[at]) {
             carries(aggregate, idempotency, &IDEMPOTENCY_FIELDS, diagnostics);
         }
-        let mut wrong = |message: String, help: &str| {
-            diagnostics.push(codes::BAD_AGGREGATE.at(&aggregate.span, message).help(help));
-        };
         if events.table != head.table || events.key.partition.as_str() != head.key.partition.as_str() {
-            wrong(
-                format!(
-                    "`{}` and `{}` are in different partitions, so an event and its version cannot be \
-                     written together on every engine",
-                    events.name, head.name
-                ),
-                "put both into one table, with the same partition template",
+            let message = format!(
+                "`{}` and `{}` are in different partitions, so an event and its version cannot be written together on \
+                 every engine",
+                events.name, head.name
             );
+            let help = "put both into one table, with the same partition template";
+            codes::BAD_AGGREGATE.report(diagnostics, &aggregate.span, message).help(help);
         }
         if !design.table_of(events).stream {
-            wrong(
-                format!(
-                    "the changes of `{}` are not streamed, so no projection can be built from them",
-                    design.table_of(events).id
-                ),
-                "add `stream = true` to the table",
+            let message = format!(
+                "the changes of `{}` are not streamed, so no projection can be built from them",
+                design.table_of(events).id
             );
+            codes::BAD_AGGREGATE.report(diagnostics, &aggregate.span, message).help("add `stream = true` to the table");
         }
         let first = events.key.sort.slots().next();
         let ordered = first.is_some_and(|slot| match slot.path.as_str() {
@@ -66,15 +58,15 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
             _ => false,
         });
         if !ordered {
-            wrong(
-                format!("the sort key of `{}` does not put events in order", events.name),
-                "continue it with `{eventId}`, a ulid, or with `{aggregateVersion:010}`",
-            );
+            let message = format!("the sort key of `{}` does not put events in order", events.name);
+            let help = "continue it with `{eventId}`, a ulid, or with `{aggregateVersion:010}`";
+            codes::BAD_AGGREGATE.report(diagnostics, &aggregate.span, message).help(help);
         }
         if let Some(idempotency) = aggregate.idempotency.map(|at| &design.entities[at])
             && idempotency.ttl_after.is_none()
         {
-            wrong(format!("`{}` items would never expire", idempotency.name), "give it `ttl_after = \"24h\"`");
+            let message = format!("`{}` items would never expire", idempotency.name);
+            codes::BAD_AGGREGATE.report(diagnostics, &aggregate.span, message).help("give it `ttl_after = \"24h\"`");
         }
     }
 }
@@ -83,11 +75,8 @@ fn carries(aggregate: &Aggregate, entity: &Entity, fields: &[&str], diagnostics:
     let all = fields.iter().copied().chain([aggregate.id.as_str()]);
     let missing: Vec<_> = all.filter(|name| entity.field(name).is_none()).collect();
     if !missing.is_empty() {
-        diagnostics.push(
-            codes::BAD_AGGREGATE
-                .at(&aggregate.span, format!("`{}` does not have {}", entity.name, list(&missing)))
-                .also(&entity.span, "the entity")
-                .help("add the fields"),
-        );
+        let message = format!("`{}` does not have {}", entity.name, list(&missing));
+        let help = "add the fields";
+        codes::BAD_AGGREGATE.report(diagnostics, &aggregate.span, message).also(&entity.span, "the entity").help(help);
     }
 }

@@ -12,57 +12,43 @@ use crate::{
 
 pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     let (Some(audit), Some(entity)) = (&design.audit, design.audit_entity()) else { return };
-    let mut wrong = |span: &Span, message: String, help: String| {
-        diagnostics.push(codes::BAD_AUDIT.at(span, message).help(help));
-    };
     if entity.tenant.is_none() || !matches!(entity.wall, Wall::Key | Wall::Attribute) {
-        wrong(
-            &entity.span,
-            format!(
-                "`{}` items are not behind their tenant's wall, so tenants could not read their own \
-                 entries",
-                entity.name
-            ),
-            "give the entity the tenant, and a wall of `key` or `attribute`".to_owned(),
+        let message = format!(
+            "`{}` items are not behind their tenant's wall, so tenants could not read their own entries",
+            entity.name
         );
+        let help = "give the entity the tenant, and a wall of `key` or `attribute`";
+        codes::BAD_AUDIT.report(diagnostics, &entity.span, message).help(help);
     }
     let promised = entity.fields.iter().find(|field| field.reference.is_some());
     if !entity.unique.is_empty() || promised.is_some() {
-        wrong(
-            &entity.span,
-            format!("`{}` has a unique constraint or a reference, so writing an entry could fail", entity.name),
-            "remove it: an entry has to be writable in any case".to_owned(),
-        );
+        let message =
+            format!("`{}` has a unique constraint or a reference, so writing an entry could fail", entity.name);
+        let help = "remove it: an entry has to be writable in any case";
+        codes::BAD_AUDIT.report(diagnostics, &entity.span, message).help(help);
     }
     for (part, text) in audit.fields() {
         match entity.fields.iter().find(|field| field.name == text.value) {
             None => {
                 let names = entity.fields.iter().map(|field| field.name.as_str());
                 let message = format!("`{}` has no field `{}`", entity.name, text.value);
-                wrong(&text.span, message, did_you_mean(&text.value, names));
+                codes::BAD_AUDIT.report(diagnostics, &text.span, message).help(did_you_mean(&text.value, names));
             }
             Some(field) => {
                 if let Err((message, help)) = takes(*part, entity, field) {
-                    wrong(&text.span, message, help);
+                    codes::BAD_AUDIT.report(diagnostics, &text.span, message).help(help);
                 }
             }
         }
     }
     if let Some((action, message)) = refused_action(design, audit, entity) {
-        wrong(
-            &action,
-            message,
-            "let the field accept `entity.verb` for every audited entity, or add `audit = false` \
-             to the entity"
-                .to_owned(),
-        );
+        let help = "let the field accept `entity.verb` for every audited entity, or add `audit = false` to the entity";
+        codes::BAD_AUDIT.report(diagnostics, &action, message).help(help);
     }
     for field in entity.fields.iter().filter(|field| !is_filled(entity, audit, field)) {
-        wrong(
-            &field.span,
-            format!("an entry has no value for `{}`", field.name),
-            "make it optional, give it a default, or name it in `[audit]`".to_owned(),
-        );
+        codes::BAD_AUDIT
+            .report(diagnostics, &field.span, format!("an entry has no value for `{}`", field.name))
+            .help("make it optional, give it a default, or name it in `[audit]`");
     }
 }
 

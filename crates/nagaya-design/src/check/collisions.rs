@@ -32,19 +32,14 @@ fn equal_keys(entity: &Entity, other: &Entity, languages: &mut Languages, diagno
         for theirs in forms(other) {
             let Some(sort) = languages.common_key(&mine.sort, &theirs.sort) else { continue };
             let Some(partition) = languages.common_key(&mine.partition, &theirs.partition) else { continue };
-            diagnostics.push(
-                codes::KEY_COLLISION
-                    .at(
-                        &theirs.sort.span,
-                        format!("`{}` and `{}` items can have the same key", entity.name, other.name),
-                    )
-                    .here(format!("such as `{partition}` / `{sort}`"))
-                    .also(&mine.sort.span, "the other key")
-                    .help(
-                        "start each with a different constant, such as `USER#` and `USER_PREFS#`, or narrow a \
-                         field with `pattern`",
-                    ),
-            );
+            let message = format!("`{}` and `{}` items can have the same key", entity.name, other.name);
+            let help = "start each with a different constant, such as `USER#` and `USER_PREFS#`, or narrow a field \
+                        with `pattern`";
+            codes::KEY_COLLISION
+                .report(diagnostics, &theirs.sort.span, message)
+                .here(format!("such as `{partition}` / `{sort}`"))
+                .also(&mine.sort.span, "the other key")
+                .help(help);
         }
     }
 }
@@ -54,13 +49,12 @@ fn former_keys(entity: &Entity, languages: &mut Languages, diagnostics: &mut Vec
     for former in &entity.former_keys {
         let Some(sort) = languages.common_key(&entity.key.sort, &former.sort) else { continue };
         let Some(partition) = languages.common_key(&entity.key.partition, &former.partition) else { continue };
-        diagnostics.push(
-            codes::KEY_COLLISION
-                .at(&former.sort.span, format!("a former key of `{}` can equal a present key", entity.name))
-                .here(format!("such as `{partition}` / `{sort}`"))
-                .also(&entity.key.sort.span, "the present key")
-                .help("a former key has to differ from every key of the present template"),
-        );
+        let message = format!("a former key of `{}` can equal a present key", entity.name);
+        codes::KEY_COLLISION
+            .report(diagnostics, &former.sort.span, message)
+            .here(format!("such as `{partition}` / `{sort}`"))
+            .also(&entity.key.sort.span, "the present key")
+            .help("a former key has to differ from every key of the present template");
     }
 }
 
@@ -68,18 +62,14 @@ fn equal_discriminators(entity: &Entity, other: &Entity, diagnostics: &mut Vec<D
     if let (Some(mine), Some(theirs)) = (&entity.discriminator, &other.discriminator)
         && mine == theirs
     {
-        diagnostics.push(
-            codes::SHADOWED_QUERY
-                .at(
-                    &other.span,
-                    format!(
-                        "`{}` and `{}` have the same discriminator `{mine}`, so no query can distinguish them",
-                        entity.name, other.name
-                    ),
-                )
-                .also(&entity.span, "the other entity")
-                .help("give one of them another `discriminator`"),
+        let message = format!(
+            "`{}` and `{}` have the same discriminator `{mine}`, so no query can distinguish them",
+            entity.name, other.name
         );
+        codes::SHADOWED_QUERY
+            .report(diagnostics, &other.span, message)
+            .also(&entity.span, "the other entity")
+            .help("give one of them another `discriminator`");
     }
 }
 
@@ -109,13 +99,12 @@ fn shadowed(design: &Design, access: &AccessPattern, languages: &mut Languages, 
             };
             let Some(sort) = sort else { continue };
             let Some(partition) = languages.common_key(&key.partition, &theirs.partition) else { continue };
-            diagnostics.push(
-                codes::SHADOWED_QUERY
-                    .at(&access.span, format!("the query of `{}` also reads items of `{}`", access.name, other.name))
-                    .also(&theirs.sort.span, format!("such as `{partition}` / `{sort}`"))
-                    .also(&key.sort.span, "the query's sort key")
-                    .help("start each sort key with a different constant, or give the table a `discriminator`"),
-            );
+            let message = format!("the query of `{}` also reads items of `{}`", access.name, other.name);
+            codes::SHADOWED_QUERY
+                .report(diagnostics, &access.span, message)
+                .also(&theirs.sort.span, format!("such as `{partition}` / `{sort}`"))
+                .also(&key.sort.span, "the query's sort key")
+                .help("start each sort key with a different constant, or give the table a `discriminator`");
         }
     }
 }
@@ -128,14 +117,10 @@ fn hot_partitions(entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
         let known = index.is_some() && key.partition.as_str() == entity.key.partition.as_str();
         if key.partition.is_constant() && !known && !(index.is_none() && key.sort.is_constant()) {
             let place = index.map_or_else(String::new, |index| format!(" of `{index}`"));
-            diagnostics.push(
-                codes::HOT_PARTITION
-                    .at(
-                        &key.partition.span,
-                        format!("all `{}` items are in one partition{place}, whose throughput is limited", entity.name),
-                    )
-                    .help("add a field to the partition, or explain why it is enough: `# NG0304: …` above this line"),
-            );
+            let message =
+                format!("all `{}` items are in one partition{place}, whose throughput is limited", entity.name);
+            let help = "add a field to the partition, or explain why it is enough: `# NG0304: …` above this line";
+            codes::HOT_PARTITION.report(diagnostics, &key.partition.span, message).help(help);
         }
     }
 }

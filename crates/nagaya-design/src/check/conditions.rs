@@ -60,14 +60,9 @@ impl Checker<'_> {
             .into_iter()
             .find(|(name, path)| access.by.iter().any(|by| by == name) && kind(name) != kind(path));
         if let Some((name, path)) = clash {
-            self.diagnostics.push(
-                codes::CONDITION_VALUE
-                    .at(
-                        &text.span,
-                        format!("`{{{name}}}` is also the field `{name}` in `by`, and `{path}` is of another type"),
-                    )
-                    .help("give the filter's parameter another name"),
-            );
+            let message = format!("`{{{name}}}` is also the field `{name}` in `by`, and `{path}` is of another type");
+            let help = "give the filter's parameter another name";
+            codes::CONDITION_VALUE.report(self.diagnostics, &text.span, message).help(help);
         }
     }
 
@@ -80,14 +75,9 @@ impl Checker<'_> {
             (kind(earlier.1) != kind(path)).then_some((*name, earlier.1, *path))
         });
         if let Some((name, one, other)) = clash {
-            self.diagnostics.push(
-                codes::CONDITION_VALUE
-                    .at(
-                        &text.span,
-                        format!("`{{{name}}}` cannot be compared with both `{one}` and `{other}`: their types differ"),
-                    )
-                    .help("use two parameters"),
-            );
+            let message =
+                format!("`{{{name}}}` cannot be compared with both `{one}` and `{other}`: their types differ");
+            codes::CONDITION_VALUE.report(self.diagnostics, &text.span, message).help("use two parameters");
         }
     }
 
@@ -99,19 +89,13 @@ impl Checker<'_> {
         }
         let Some(field) = self.entity.field(&operand.path) else {
             let names = self.entity.fields.iter().map(|field| field.name.as_str());
-            self.diagnostics.push(
-                codes::CONDITION_FIELD
-                    .at(&span, format!("`{}` has no field `{}`", self.entity.name, operand.path))
-                    .help(did_you_mean(&operand.path, names)),
-            );
+            let message = format!("`{}` has no field `{}`", self.entity.name, operand.path);
+            codes::CONDITION_FIELD.report(self.diagnostics, &span, message).help(did_you_mean(&operand.path, names));
             return;
         };
         if self.entity.is_secret(&operand.path) {
-            self.diagnostics.push(
-                codes::CONDITION_VALUE
-                    .at(&span, format!("`{}` is secret, and a condition would reveal it", operand.path))
-                    .help("use another field"),
-            );
+            let message = format!("`{}` is secret, and a condition would reveal it", operand.path);
+            codes::CONDITION_VALUE.report(self.diagnostics, &span, message).help("use another field");
         }
         for literal in literals {
             self.literal(field, literal, equality, text);
@@ -126,37 +110,28 @@ impl Checker<'_> {
         };
         if !good {
             let span = text.span_of(self.source, literal.range.clone());
-            self.diagnostics.push(
-                codes::CONDITION_VALUE
-                    .at(&span, format!("`{SCHEMA_ATTRIBUTE}` is never {}", literal.value))
-                    .help("write a version in quotes, such as `'1.0'`"),
-            );
+            codes::CONDITION_VALUE
+                .report(self.diagnostics, &span, format!("`{SCHEMA_ATTRIBUTE}` is never {}", literal.value))
+                .help("write a version in quotes, such as `'1.0'`");
         }
     }
 
     fn literal(&mut self, field: &Field, literal: &ConditionValue, equality: bool, text: &SpannedText) {
         let span = text.span_of(self.source, literal.range.clone());
         match &literal.value {
-            Term::Parameter(name) if !self.parameters => self.diagnostics.push(
-                codes::CONDITION_VALUE
-                    .at(
-                        &span,
-                        format!("`{{{name}}}` is a parameter, which only the filter of an access pattern can have"),
-                    )
-                    .help("write a constant"),
-            ),
-            Term::Parameter(name) if !is_field_name(name) => self.diagnostics.push(
-                codes::CONDITION_VALUE
-                    .at(&span, format!("`{name}` is not a valid parameter name"))
-                    .help("use letters, digits and `_`"),
-            ),
+            Term::Parameter(name) if !self.parameters => {
+                let message =
+                    format!("`{{{name}}}` is a parameter, which only the filter of an access pattern can have");
+                codes::CONDITION_VALUE.report(self.diagnostics, &span, message).help("write a constant");
+            }
+            Term::Parameter(name) if !is_field_name(name) => codes::CONDITION_VALUE
+                .report(self.diagnostics, &span, format!("`{name}` is not a valid parameter name"))
+                .help("use letters, digits and `_`"),
             Term::Parameter(_) => {}
-            Term::Constant(value) if !fits(field, value, equality) => self.diagnostics.push(
-                codes::CONDITION_VALUE
-                    .at(&span, format!("`{}` is never {}", field.name, literal.value))
-                    .also(&field.span, format!("it is {}", field.expectation()))
-                    .help("compare it with a value that it can have"),
-            ),
+            Term::Constant(value) if !fits(field, value, equality) => codes::CONDITION_VALUE
+                .report(self.diagnostics, &span, format!("`{}` is never {}", field.name, literal.value))
+                .also(&field.span, format!("it is {}", field.expectation()))
+                .help("compare it with a value that it can have"),
             Term::Constant(_) => {}
         }
     }

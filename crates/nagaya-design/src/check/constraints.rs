@@ -25,17 +25,11 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     for event in design.aggregates.iter().flat_map(|aggregate| &aggregate.event_types) {
         for field in &event.fields {
             if let Some(reference) = &field.reference {
-                diagnostics.push(
-                    codes::BAD_REFERENCE
-                        .at(
-                            &reference.span,
-                            format!(
-                                "`{}` of the event `{}` cannot refer to an entity: events are never deleted",
-                                field.name, event.name
-                            ),
-                        )
-                        .help("refer from the projection"),
+                let message = format!(
+                    "`{}` of the event `{}` cannot refer to an entity: events are never deleted",
+                    field.name, event.name
                 );
+                codes::BAD_REFERENCE.report(diagnostics, &reference.span, message).help("refer from the projection");
             }
             inner_references(field, diagnostics);
         }
@@ -43,75 +37,50 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
 }
 
 fn unique_kept(design: &Design, entity: &Entity, unique: &UniqueConstraint, diagnostics: &mut Vec<Diagnostic>) {
-    let mut wrong = |span, message: String, help: String| {
-        diagnostics.push(codes::UNIQUE_NOT_KEPT.at(&span, message).help(help));
-    };
     if unique.fields.is_empty() {
-        wrong(
-            unique.span.clone(),
-            "a unique constraint needs a field".to_owned(),
-            "name at least one: `fields = [\"email\"]`".to_owned(),
-        );
+        codes::UNIQUE_NOT_KEPT
+            .report(diagnostics, &unique.span, "a unique constraint needs a field")
+            .help("name at least one: `fields = [\"email\"]`");
     }
     for text in &unique.field_texts {
         let path = &text.value;
         let Some(field) = entity.field(path) else {
             let names = entity.fields.iter().map(|field| field.name.as_str());
-            wrong(text.span.clone(), format!("`{}` has no field `{path}`", entity.name), did_you_mean(path, names));
+            let message = format!("`{}` has no field `{path}`", entity.name);
+            codes::UNIQUE_NOT_KEPT.report(diagnostics, &text.span, message).help(did_you_mean(path, names));
             continue;
         };
         if field.text_syntax.is_none() {
-            wrong(
-                text.span.clone(),
-                format!("`{path}` is {}, which cannot be compared", a(field.field_type.name())),
-                "use a text, integer, date or id".to_owned(),
-            );
+            let message = format!("`{path}` is {}, which cannot be compared", a(field.field_type.name()));
+            codes::UNIQUE_NOT_KEPT.report(diagnostics, &text.span, message).help("use a text, integer, date or id");
         } else if entity.is_optional(path) && !unique.when.as_ref().is_some_and(|when| when.requires(path)) {
-            wrong(
-                text.span.clone(),
-                format!("`{path}` is optional: it is undefined whether two items without it are equal"),
-                format!("make it required, or add `when = \"exists {path}\"`"),
-            );
+            let message = format!("`{path}` is optional: it is undefined whether two items without it are equal");
+            let help = format!("make it required, or add `when = \"exists {path}\"`");
+            codes::UNIQUE_NOT_KEPT.report(diagnostics, &text.span, message).help(help);
         } else if entity.is_secret(path) {
-            wrong(
-                text.span.clone(),
-                format!("`{path}` is secret, and a conflict would reveal it"),
-                "use another field".to_owned(),
-            );
+            let message = format!("`{path}` is secret, and a conflict would reveal it");
+            codes::UNIQUE_NOT_KEPT.report(diagnostics, &text.span, message).help("use another field");
         }
     }
     if unique.within_tenant && entity.tenant.is_none() {
-        wrong(
-            unique.span.clone(),
-            format!("`{}` belongs to no tenant, so it cannot be unique within one", entity.name),
-            "write `within = \"all\"`".to_owned(),
-        );
+        let message = format!("`{}` belongs to no tenant, so it cannot be unique within one", entity.name);
+        codes::UNIQUE_NOT_KEPT.report(diagnostics, &unique.span, message).help("write `within = \"all\"`");
     }
     let key: Vec<_> = entity.id_fields();
     let tenant_only = key.is_empty();
     if !key.is_empty() && key.iter().all(|path| unique.fields.iter().any(|field| field == path))
         || tenant_only && unique.within_tenant
     {
-        wrong(unique.span.clone(), "the key already makes this unique".to_owned(), "remove the constraint".to_owned());
+        let message = "the key already makes this unique";
+        codes::UNIQUE_NOT_KEPT.report(diagnostics, &unique.span, message).help("remove the constraint");
     }
     let expires = entity.ttl_after.is_some()
         || design.table_of(entity).ttl.as_deref().is_some_and(|ttl| entity.field(ttl).is_some());
     if expires {
-        diagnostics.push(
-            codes::UNIQUE_OUTLIVES
-                .at(
-                    &unique.span,
-                    format!(
-                        "{} stays taken for a while after the `{}` item has expired",
-                        list(&unique.fields),
-                        entity.name
-                    ),
-                )
-                .help(
-                    "remove the constraint or the expiry, or explain why it is fine: `# NG0602: …` above \
-                     this line",
-                ),
-        );
+        let message =
+            format!("{} stays taken for a while after the `{}` item has expired", list(&unique.fields), entity.name);
+        let help = "remove the constraint or the expiry, or explain why it is fine: `# NG0602: …` above this line";
+        codes::UNIQUE_OUTLIVES.report(diagnostics, &unique.span, message).help(help);
     }
 }
 
@@ -124,17 +93,12 @@ fn inner_references(field: &Field, diagnostics: &mut Vec<Diagnostic>) {
     };
     for field in inner {
         if let Some(reference) = &field.reference {
-            diagnostics.push(
-                codes::BAD_REFERENCE
-                    .at(
-                        &reference.span,
-                        format!(
-                            "`{}` is inside a map or list, and references there cannot be found from their target",
-                            field.name
-                        ),
-                    )
-                    .help("refer from a field of the entity itself"),
+            let message = format!(
+                "`{}` is inside a map or list, and references there cannot be found from their target",
+                field.name
             );
+            let help = "refer from a field of the entity itself";
+            codes::BAD_REFERENCE.report(diagnostics, &reference.span, message).help(help);
         }
         inner_references(field, diagnostics);
     }
@@ -148,11 +112,8 @@ fn reference(design: &Design, entity: &Entity, field: &Field, diagnostics: &mut 
     }
     let Some(target) = design.entity(&reference.entity) else {
         let names = design.entities.iter().map(|entity| entity.name.as_str());
-        diagnostics.push(
-            codes::BAD_REFERENCE
-                .at(&span, format!("there is no entity `{}`", reference.entity))
-                .help(did_you_mean(&reference.entity, names)),
-        );
+        let message = format!("there is no entity `{}`", reference.entity);
+        codes::BAD_REFERENCE.report(diagnostics, &span, message).help(did_you_mean(&reference.entity, names));
         return;
     };
     let ids = target.id_fields();
@@ -167,12 +128,8 @@ fn reference(design: &Design, entity: &Entity, field: &Field, diagnostics: &mut 
             0 => format!("`{}` is found by its tenant alone, and `{}` is not the tenant", target.name, field.name),
             _ => format!("`{}` is found by {}, not by one field", target.name, list(&ids)),
         };
-        diagnostics.push(
-            codes::BAD_REFERENCE
-                .at(&span, message)
-                .also(&target.key.sort.span, "its key")
-                .help("refer to an entity whose key has one field besides the tenant"),
-        );
+        let help = "refer to an entity whose key has one field besides the tenant";
+        codes::BAD_REFERENCE.report(diagnostics, &span, message).also(&target.key.sort.span, "its key").help(help);
         return;
     }
     let scalar_type =
@@ -181,60 +138,43 @@ fn reference(design: &Design, entity: &Entity, field: &Field, diagnostics: &mut 
         && scalar_type(target.field(id)) != scalar_type(Some(field))
     {
         let wanted = target.field(id).map_or("string", |field| field.field_type.name());
-        diagnostics.push(
-            codes::BAD_REFERENCE
-                .at(
-                    &span,
-                    format!(
-                        "`{}` is {}, and the id of `{}` is {}",
-                        field.name,
-                        a(field.field_type.name()),
-                        target.name,
-                        a(wanted)
-                    ),
-                )
-                .help("give both the same type"),
+        let message = format!(
+            "`{}` is {}, and the id of `{}` is {}",
+            field.name,
+            a(field.field_type.name()),
+            target.name,
+            a(wanted)
         );
+        codes::BAD_REFERENCE.report(diagnostics, &span, message).help("give both the same type");
         return;
     }
     if target.wall == Wall::Key && entity.tenant.is_none() {
-        diagnostics.push(
-            codes::BAD_REFERENCE
-                .at(
-                    &span,
-                    format!("`{}` belongs to no tenant and cannot refer to a tenant's `{}`", entity.name, target.name),
-                )
-                .help("add the tenant to it, or remove the reference"),
-        );
+        let message =
+            format!("`{}` belongs to no tenant and cannot refer to a tenant's `{}`", entity.name, target.name);
+        codes::BAD_REFERENCE.report(diagnostics, &span, message).help("add the tenant to it, or remove the reference");
         return;
     }
     // Deleting the target has to find all referring items without a scan.
     if design.referrer_lookup(entity, field, target).is_none() {
-        diagnostics.push(
-            codes::REFERENCE_NOT_FOUND
-                .at(
-                    &span,
-                    format!(
-                        "no access pattern finds the `{}` items that refer to one `{}`, so a delete cannot \
-                         find them",
-                        entity.name, target.name
-                    ),
-                )
-                .help(match target.wall == Wall::System || target.tenant.is_none() {
-                    false => format!("add an access pattern of `{}` with `by = [\"{}\"]`", entity.name, field.name),
-                    true => format!(
-                        "an operator deletes it: add an access pattern of `{}` with `by = [\"{}\"]` behind a \
-                         wall of `system`",
-                        entity.name, field.name
-                    ),
-                }),
+        let message = format!(
+            "no access pattern finds the `{}` items that refer to one `{}`, so a delete cannot find them",
+            entity.name, target.name
         );
+        let help = match target.wall == Wall::System || target.tenant.is_none() {
+            false => format!("add an access pattern of `{}` with `by = [\"{}\"]`", entity.name, field.name),
+            true => format!(
+                "an operator deletes it: add an access pattern of `{}` with `by = [\"{}\"]` behind a wall of \
+                 `system`",
+                entity.name, field.name
+            ),
+        };
+        codes::REFERENCE_NOT_FOUND.report(diagnostics, &span, message).help(help);
     }
 }
 
 fn soft_delete(entity: &Entity, soft: &SoftDelete, diagnostics: &mut Vec<Diagnostic>) {
     let mut wrong = |message: String, help: &str| {
-        diagnostics.push(codes::BAD_SOFT_DELETE.at(&soft.span, message).help(help));
+        codes::BAD_SOFT_DELETE.report(diagnostics, &soft.span, message).help(help);
     };
     if soft.mark.is_none() && soft.at.is_none() {
         wrong("nothing marks a deleted item".to_owned(), "give `field` and `value`, or `at`");
@@ -277,24 +217,16 @@ fn soft_delete(entity: &Entity, soft: &SoftDelete, diagnostics: &mut Vec<Diagnos
 fn expiry(design: &Design, entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
     let table = design.table_of(entity);
     if let (Some(span), None) = (&entity.spans.ttl_after, &table.ttl) {
-        diagnostics.push(
-            codes::BAD_TTL
-                .at(span, format!("the table `{}` has no expiry attribute", table.id))
-                .also(&table.span, "the table")
-                .help("name one in the table: `ttl = \"expiresAt\"`"),
-        );
+        let message = format!("the table `{}` has no expiry attribute", table.id);
+        let help = "name one in the table: `ttl = \"expiresAt\"`";
+        codes::BAD_TTL.report(diagnostics, span, message).also(&table.span, "the table").help(help);
     }
     let field = table.ttl.as_deref().and_then(|ttl| entity.field(ttl));
     if let Some(field) =
         field.filter(|field| !matches!(field.field_type, FieldType::Timestamp(TimestampPrecision::Epoch)))
     {
-        diagnostics.push(
-            codes::BAD_TTL
-                .at(
-                    &field.span,
-                    format!("`{}` is the expiry attribute of the table, a number of seconds since 1970", field.name),
-                )
-                .help("declare it as `{ type = \"timestamp\", precision = \"epoch\" }`, or rename it"),
-        );
+        let message = format!("`{}` is the expiry attribute of the table, a number of seconds since 1970", field.name);
+        let help = "declare it as `{ type = \"timestamp\", precision = \"epoch\" }`, or rename it";
+        codes::BAD_TTL.report(diagnostics, &field.span, message).help(help);
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     Engine, codes,
     design::{Design, Entity, Table},
-    diagnostic::Diagnostic,
+    diagnostic::{Diagnostic, Span},
     field::{FieldType, OnDelete},
     language::Languages,
     template::Part,
@@ -42,15 +42,12 @@ fn ignored_settings(table: &Table, engine: Engine, diagnostics: &mut Vec<Diagnos
         ignored.extend(table.kms.then_some("encryption"));
     }
     if !ignored.is_empty() {
-        diagnostics.push(
-            codes::SETTING_IGNORED
-                .at(&table.span, format!("the {engine} engine ignores {}", crate::diagnostic::list(&ignored)))
-                .help(if ignored.contains(&"encryption") {
-                    "keep its directory on an encrypted disk"
-                } else {
-                    "the design runs without it"
-                }),
-        );
+        let message = format!("the {engine} engine ignores {}", crate::diagnostic::list(&ignored));
+        codes::SETTING_IGNORED.report(diagnostics, &table.span, message).help(if ignored.contains(&"encryption") {
+            "keep its directory on an encrypted disk"
+        } else {
+            "the design runs without it"
+        });
     }
 }
 
@@ -61,14 +58,9 @@ fn dynamodb_filters(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
         let (Some(filter), Some(text)) = (&access.filter, &access.filter_text) else { continue };
         filter.each_field(&mut |field, _, _| {
             if field.path == attributes.partition || field.path == attributes.sort {
-                diagnostics.push(
-                    codes::DYNAMODB_FILTER
-                        .at(
-                            &text.span,
-                            format!("`{}` is an attribute of the key that `{}` queries", field.path, access.name),
-                        )
-                        .help("use it in `by`, `range` or `prefix`, or use another index"),
-                );
+                let message = format!("`{}` is an attribute of the key that `{}` queries", field.path, access.name);
+                let help = "use it in `by`, `range` or `prefix`, or use another index";
+                codes::DYNAMODB_FILTER.report(diagnostics, &text.span, message).help(help);
             }
         });
     }
@@ -77,11 +69,8 @@ fn dynamodb_filters(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
 /// In Cosmos DB the expiry attribute is always `ttl`.
 fn cosmos_ttl(table: &Table, diagnostics: &mut Vec<Diagnostic>) {
     if let Some(ttl) = table.ttl.as_ref().filter(|ttl| *ttl != "ttl") {
-        diagnostics.push(
-            codes::COSMOS_TTL
-                .at(&table.span, format!("the expiry of a document is in `ttl`, not in `{ttl}`"))
-                .help("write `ttl = \"ttl\"`"),
-        );
+        let message = format!("the expiry of a document is in `ttl`, not in `{ttl}`");
+        codes::COSMOS_TTL.report(diagnostics, &table.span, message).help("write `ttl = \"ttl\"`");
     }
 }
 
@@ -96,25 +85,18 @@ fn cosmos_id(design: &Design, entity: &Entity, languages: &mut Languages, diagno
         Part::Slot(_) => None,
     });
     if let Some(mark) = literal {
-        diagnostics.push(
-            codes::COSMOS_ID
-                .at(&template.span, format!("the id of a document cannot contain `{mark}`"))
-                .also(&table.span, "the sort key of this table becomes the id")
-                .help("join the parts of the sort key with `_`, `-`, `:` or `|`"),
-        );
+        codes::COSMOS_ID
+            .report(diagnostics, &template.span, format!("the id of a document cannot contain `{mark}`"))
+            .also(&table.span, "the sort key of this table becomes the id")
+            .help("join the parts of the sort key with `_`, `-`, `:` or `|`");
         return;
     }
     // `#` is escaped in values; the others are not.
     let free = template.slots().find(|slot| languages.may_contain(slot, "[/\\\\?]"));
     if let Some(slot) = free {
-        diagnostics.push(
-            codes::COSMOS_ID
-                .at(
-                    &template.span,
-                    format!("`{}` may contain `/`, `\\` or `?`, which the id of a document cannot", slot.path),
-                )
-                .help("narrow it with a `pattern` such as `[A-Za-z0-9_-]+`"),
-        );
+        let message = format!("`{}` may contain `/`, `\\` or `?`, which the id of a document cannot", slot.path);
+        let help = "narrow it with a `pattern` such as `[A-Za-z0-9_-]+`";
+        codes::COSMOS_ID.report(diagnostics, &template.span, message).help(help);
     }
 }
 
@@ -123,15 +105,12 @@ fn cosmos_queries(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
         let table = design.table_of(&design.entities[access.entity]);
         let (attributes, _) = design.key_of_access(access);
         if attributes.partition != table.key.partition {
-            diagnostics.push(
-                codes::COSMOS_CROSS_QUERY
-                    .at(&access.span, format!("the query of `{}` reads every partition of the container", access.name))
-                    .help(format!(
-                        "start its index with `{}` where the tenant is known, or explain why it is fine: `# \
-                         NG0901: …` above this line",
-                        table.key.partition
-                    )),
-            );
+            let message = format!("the query of `{}` reads every partition of the container", access.name);
+            codes::COSMOS_CROSS_QUERY.report(diagnostics, &access.span, message).help(format!(
+                "start its index with `{}` where the tenant is known, or explain why it is fine: `# NG0901: …` above \
+                 this line",
+                table.key.partition
+            ));
         }
     }
 }
@@ -141,18 +120,9 @@ fn cosmos_batches(design: &Design, entity: &Entity, diagnostics: &mut Vec<Diagno
     let one_partition = entity.key.partition.fields().all(|path| Some(path) == tenant);
     for unique in &entity.unique {
         if !unique.within_tenant || !one_partition {
-            diagnostics.push(
-                codes::COSMOS_BATCH
-                    .at(
-                        &unique.span,
-                        format!(
-                            "the item and the marker that keeps {} unique are in different partitions, and a batch \
-                             has only one: they are written in steps",
-                            crate::diagnostic::list(&unique.fields)
-                        ),
-                    )
-                    .help("make it unique within a tenant whose partition is the container's"),
-            );
+            let fields = crate::diagnostic::list(&unique.fields);
+            cosmos_batch(diagnostics, &unique.span, &format!("the item and the marker that keeps {fields} unique"))
+                .help("make it unique within a tenant whose partition is the container's");
         }
     }
     for field in &entity.fields {
@@ -160,47 +130,33 @@ fn cosmos_batches(design: &Design, entity: &Entity, diagnostics: &mut Vec<Diagno
         else {
             continue;
         };
-        let elsewhere = design.entity(&reference.entity).is_some_and(|target| {
-            target.table != entity.table || target.key.partition.as_str() != entity.key.partition.as_str()
-        });
-        if elsewhere {
-            diagnostics.push(
-                codes::COSMOS_BATCH
-                    .at(
-                        &reference.span,
-                        format!(
-                            "`{}` and its `{}` items are in different partitions, and a batch has only one: they \
-                             are written in steps",
-                            reference.entity, entity.name
-                        ),
-                    )
-                    .help("keep both in one partition of one container, or use `on_delete = \"restrict\"`"),
-            );
+        if design.entity(&reference.entity).is_some_and(|target| are_apart(target, entity)) {
+            let what = format!("`{}` and its `{}` items", reference.entity, entity.name);
+            cosmos_batch(diagnostics, &reference.span, &what)
+                .help("keep both in one partition of one container, or use `on_delete = \"restrict\"`");
         }
     }
 }
 
+/// Whether items of two entities are never in one partition.
+fn are_apart(one: &Entity, other: &Entity) -> bool {
+    one.table != other.table || one.key.partition.as_str() != other.key.partition.as_str()
+}
+
+/// Reports items that are written together, but not in one batch.
+fn cosmos_batch<'d>(diagnostics: &'d mut Vec<Diagnostic>, span: &Span, what: &str) -> &'d mut Diagnostic {
+    let message = format!("{what} are in different partitions, and a batch has only one: they are written in steps");
+    codes::COSMOS_BATCH.report(diagnostics, span, message)
+}
+
 fn cosmos_audit(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     let (Some(audit), Some(entries)) = (&design.audit, design.audit_entity()) else { return };
-    let apart = |entity: &&Entity| {
-        entity.table != entries.table || entity.key.partition.as_str() != entries.key.partition.as_str()
-    };
-    let audited: Vec<_> = design.entities.iter().filter(|entity| design.is_audited(entity)).filter(apart).collect();
-    if let (Some(first), Some((_, action))) = (audited.first(), audit.fields().first()) {
-        diagnostics.push(
-            codes::COSMOS_BATCH
-                .at(
-                    &action.span,
-                    format!(
-                        "`{}` items and `{}` items are in different partitions, and a batch has only one: they \
-                         are written in steps",
-                        entries.name, first.name
-                    ),
-                )
-                .help(
-                    "keep both in one partition of one container, or explain why it is fine: `# NG0903: …` \
-                     above this line",
-                ),
+    let mut audited = design.entities.iter().filter(|entity| design.is_audited(entity));
+    let first = audited.find(|entity| are_apart(entity, entries));
+    if let (Some(first), Some((_, action))) = (first, audit.fields().first()) {
+        let what = format!("`{}` items and `{}` items", entries.name, first.name);
+        cosmos_batch(diagnostics, &action.span, &what).help(
+            "keep both in one partition of one container, or explain why it is fine: `# NG0903: …` above this line",
         );
     }
 }
@@ -210,11 +166,9 @@ fn cosmos_numbers(entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
     for field in entity.fields.iter().filter(|field| matches!(field.field_type, FieldType::Integer)) {
         let within = |bound: Option<f64>| bound.is_some_and(|bound| bound.abs() <= EXACT);
         if !within(field.range.0) || !within(field.range.1) {
-            diagnostics.push(
-                codes::COSMOS_NUMBER
-                    .at(&field.span, format!("`{}` may exceed 2^53, beyond which numbers lose digits", field.name))
-                    .help("give it a `min` and a `max`, or keep it as a string"),
-            );
+            let message = format!("`{}` may exceed 2^53, beyond which numbers lose digits", field.name);
+            let help = "give it a `min` and a `max`, or keep it as a string";
+            codes::COSMOS_NUMBER.report(diagnostics, &field.span, message).help(help);
         }
     }
 }
@@ -223,34 +177,15 @@ fn cosmos_changes(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     for aggregate in &design.aggregates {
         let events = &design.entities[aggregate.events];
         let Some(idempotency) = aggregate.idempotency.map(|at| &design.entities[at]) else { continue };
-        if idempotency.key.partition.as_str() != events.key.partition.as_str() || idempotency.table != events.table {
-            diagnostics.push(
-                codes::COSMOS_BATCH
-                    .at(
-                        &aggregate.span,
-                        format!(
-                            "`{}` and `{}` are in different partitions, and a batch has only one: they are written \
-                             in steps",
-                            idempotency.name, events.name
-                        ),
-                    )
-                    .also(&idempotency.key.partition.span, "its partition")
-                    .help("give both the same partition"),
-            );
+        if are_apart(idempotency, events) {
+            cosmos_batch(diagnostics, &aggregate.span, &format!("`{}` and `{}`", idempotency.name, events.name))
+                .also(&idempotency.key.partition.span, "its partition")
+                .help("give both the same partition");
         }
     }
     for table in design.tables.iter().filter(|table| table.stream) {
-        diagnostics.push(
-            codes::COSMOS_CHANGES
-                .at(
-                    &table.span,
-                    "the change feed has the newest version of a document only: no old images and no \
-                     deletions",
-                )
-                .help(
-                    "if consumers need old images or deletions, keep them in the data, for instance by \
-                     soft delete",
-                ),
-        );
+        let message = "the change feed has the newest version of a document only: no old images and no deletions";
+        let help = "if consumers need old images or deletions, keep them in the data, for instance by soft delete";
+        codes::COSMOS_CHANGES.report(diagnostics, &table.span, message).help(help);
     }
 }

@@ -2,10 +2,9 @@
 
 use crate::{
     codes,
-    design::{Design, Entity, KeyAttributes, KeyTemplates, SCHEMA_ATTRIBUTE, Table},
+    design::{Design, Entity, KeyAttributes, SCHEMA_ATTRIBUTE, Table},
     diagnostic::{Diagnostic, Span},
     field::Field,
-    template::Template,
     text_syntax::{ScalarType, TimestampPrecision},
 };
 
@@ -18,60 +17,42 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     }
 }
 
-/// The attributes of an entity's keys, with their templates.
-fn templates<'d>(table: &'d Table, entity: &'d Entity) -> Vec<(&'d str, &'d Template)> {
-    let pairs = |(attributes, key): (&'d KeyAttributes, &'d KeyTemplates)| {
-        [(attributes.partition.as_str(), &key.partition), (attributes.sort.as_str(), &key.sort)]
-    };
-    table.keys_of(entity).flat_map(pairs).collect()
-}
-
 /// A key attribute may also be a field only if the template is exactly that field. Keys that share an attribute have the
 /// same template for it.
 fn attributes_are_derived(table: &Table, entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
-    let templates = templates(table, entity);
+    let templates: Vec<_> = table.templates_of(entity).collect();
     for (at, (attribute, template)) in templates.iter().enumerate() {
         if let Some(field) = entity.field(attribute)
             && (template.as_str() != format!("{{{attribute}}}") || !is_stored_as_text(field))
         {
-            diagnostics.push(
-                codes::ATTRIBUTE_IS_FIELD
-                    .at(&template.span, format!("`{attribute}` would be both a derived attribute and a field"))
-                    .also(&field.span, "the field")
-                    .help(if is_stored_as_text(field) {
-                        format!(
-                            "rename the field, or derive the attribute from it alone: `{attribute} = \
-                             \"{{{attribute}}}\"`"
-                        )
-                    } else {
-                        "key attributes are strings: derive it under another name, padded if it is a number".to_owned()
-                    }),
-            );
+            let message = format!("`{attribute}` would be both a derived attribute and a field");
+            let help = if is_stored_as_text(field) {
+                format!("rename the field, or derive the attribute from it alone: `{attribute} = \"{{{attribute}}}\"`")
+            } else {
+                "key attributes are strings: derive it under another name, padded if it is a number".to_owned()
+            };
+            codes::ATTRIBUTE_IS_FIELD
+                .report(diagnostics, &template.span, message)
+                .also(&field.span, "the field")
+                .help(help);
         }
         if table.discriminator.as_deref() == Some(*attribute)
             && Some(template.as_str()) != entity.discriminator.as_deref()
         {
-            diagnostics.push(
-                codes::ATTRIBUTE_IS_FIELD
-                    .at(
-                        &template.span,
-                        format!("`{attribute}` is the discriminator, so it cannot be `{template}` here"),
-                    )
-                    .help(format!(
-                        "write `{attribute} = \"{}\"`, the entity's discriminator",
-                        entity.discriminator.as_deref().unwrap_or_default()
-                    )),
-            );
+            let message = format!("`{attribute}` is the discriminator, so it cannot be `{template}` here");
+            codes::ATTRIBUTE_IS_FIELD.report(diagnostics, &template.span, message).help(format!(
+                "write `{attribute} = \"{}\"`, the entity's discriminator",
+                entity.discriminator.as_deref().unwrap_or_default()
+            ));
         }
         let earlier =
             templates[..at].iter().find(|(name, other)| name == attribute && other.as_str() != template.as_str());
         if let Some((_, other)) = earlier {
-            diagnostics.push(
-                codes::KEY_ATTRIBUTES
-                    .at(&template.span, format!("`{attribute}` cannot be `{template}` and `{other}` at once"))
-                    .also(&other.span, "the other template")
-                    .help("an attribute that several keys share needs the same template in each"),
-            );
+            let message = format!("`{attribute}` cannot be `{template}` and `{other}` at once");
+            codes::KEY_ATTRIBUTES
+                .report(diagnostics, &template.span, message)
+                .also(&other.span, "the other template")
+                .help("an attribute that several keys share needs the same template in each");
         }
     }
 }
@@ -88,32 +69,26 @@ fn managed_attributes(table: &Table, entity: &Entity, diagnostics: &mut Vec<Diag
         // Without `ttl_after` the application sets the expiry, so it is a field.
         let free = *what == EXPIRY && entity.ttl_after.is_none();
         if let Some(field) = entity.fields.iter().find(|field| field.name == *name && !free) {
-            diagnostics.push(
-                codes::MANAGED_ATTRIBUTE
-                    .at(&field.span, format!("`{name}` is {what}, which the design manages"))
-                    .help("remove the field: the attribute exists without it"),
-            );
+            codes::MANAGED_ATTRIBUTE
+                .report(diagnostics, &field.span, format!("`{name}` is {what}, which the design manages"))
+                .help("remove the field: the attribute exists without it");
         }
     }
     for (at, (name, what)) in managed.iter().enumerate() {
         let clash = managed[..at].iter().find(|(other, _)| other == name).map(|(_, other)| *other);
-        let key =
-            templates(table, entity).iter().any(|(attribute, _)| attribute == name && *what != "the discriminator");
+        let key = table.templates_of(entity).any(|(attribute, _)| attribute == *name && *what != "the discriminator");
         let clash = clash.or(key.then_some("a key attribute"));
         if let Some(clash) = clash {
             let span: Span = entity.spans.version.clone().unwrap_or_else(|| entity.span.clone());
-            diagnostics.push(
-                codes::MANAGED_ATTRIBUTE
-                    .at(&span, format!("`{name}` cannot be {clash} and {what} at once"))
-                    .help("give one of them another name"),
-            );
+            let message = format!("`{name}` cannot be {clash} and {what} at once");
+            codes::MANAGED_ATTRIBUTE.report(diagnostics, &span, message).help("give one of them another name");
         }
     }
 }
 
 /// The store puts every item with both attributes of an index into the index, regardless of conditions.
 fn undeclared_indexes(table: &Table, entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
-    let derived = templates(table, entity);
+    let derived: Vec<_> = table.templates_of(entity).collect();
     let carries = |attribute: &str| {
         entity.fields.iter().any(|field| field.name == attribute)
             || derived.iter().any(|(name, _)| *name == attribute)
@@ -127,22 +102,15 @@ fn undeclared_indexes(table: &Table, entity: &Entity, diagnostics: &mut Vec<Diag
     for index in table.indexes.iter().filter(|index| entity.mapping(&index.name).is_none()) {
         let KeyAttributes { partition, sort } = &index.key;
         if carries(partition) && carries(sort) {
-            diagnostics.push(
-                codes::UNDECLARED_INDEX
-                    .at(
-                        &entity.span,
-                        format!(
-                            "`{}` has `{partition}` and `{sort}`, so the store puts it into `{}`",
-                            entity.name, index.name
-                        ),
-                    )
-                    .also(&index.span, "the index")
-                    .help(format!(
-                        "declare it: `index.{} = {{ {partition} = \"{}\", {sort} = \"{}\" }}`, or rename a field",
-                        index.name,
-                        template(partition),
-                        template(sort),
-                    )),
+            let message =
+                format!("`{}` has `{partition}` and `{sort}`, so the store puts it into `{}`", entity.name, index.name);
+            codes::UNDECLARED_INDEX.report(diagnostics, &entity.span, message).also(&index.span, "the index").help(
+                format!(
+                    "declare it: `index.{} = {{ {partition} = \"{}\", {sort} = \"{}\" }}`, or rename a field",
+                    index.name,
+                    template(partition),
+                    template(sort),
+                ),
             );
         }
     }
@@ -153,18 +121,12 @@ fn undeclared_indexes(table: &Table, entity: &Entity, diagnostics: &mut Vec<Diag
             let mapped = derived.iter().any(|(name, _)| name == attribute);
             let version = entity.version.as_ref() == Some(attribute) && !mapped;
             if let (Some(span), false) = (field.map(|field| &field.span).or(version.then_some(&entity.span)), mapped) {
-                diagnostics.push(
-                    codes::ATTRIBUTE_IS_FIELD
-                        .at(
-                            span,
-                            format!(
-                                "`{attribute}` is an attribute of the index `{}`, and index attributes are strings",
-                                index.name
-                            ),
-                        )
-                        .also(&index.span, "the index")
-                        .help("rename one of the two"),
+                let message = format!(
+                    "`{attribute}` is an attribute of the index `{}`, and index attributes are strings",
+                    index.name
                 );
+                let help = "rename one of the two";
+                codes::ATTRIBUTE_IS_FIELD.report(diagnostics, span, message).also(&index.span, "the index").help(help);
             }
         }
     }
@@ -176,17 +138,12 @@ fn undeclared_indexes(table: &Table, entity: &Entity, diagnostics: &mut Vec<Diag
         let stays = |attribute: &str| own(attribute) || carries_anyway(table, entity, attribute);
         let leaves = [partition, sort].iter().any(|attribute| !stays(attribute) || when.is_presence_of(attribute));
         if !leaves {
-            diagnostics.push(
-                codes::UNDECLARED_INDEX
-                    .at(
-                        &text.span,
-                        format!(
-                            "`{partition}` and `{sort}` are fields, so the item stays in `{}` when this becomes false",
-                            mapping.name
-                        ),
-                    )
-                    .help("give the index an attribute that is not a field"),
+            let message = format!(
+                "`{partition}` and `{sort}` are fields, so the item stays in `{}` when this becomes false",
+                mapping.name
             );
+            let help = "give the index an attribute that is not a field";
+            codes::UNDECLARED_INDEX.report(diagnostics, &text.span, message).help(help);
         }
     }
 }

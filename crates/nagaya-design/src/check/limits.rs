@@ -32,18 +32,10 @@ pub(super) fn check(design: &Design, languages: &mut Languages, diagnostics: &mu
 
 fn too_many_indexes(table: &Table, diagnostics: &mut Vec<Diagnostic>) {
     if let Some(index) = table.indexes.get(MAX_INDEXES) {
-        diagnostics.push(
-            codes::TOO_MANY_INDEXES
-                .at(
-                    &index.span,
-                    format!(
-                        "`{}` has {} indexes, but a table can have at most {MAX_INDEXES}",
-                        table.id,
-                        table.indexes.len()
-                    ),
-                )
-                .help("let entities share an index (each with its own templates), or split the table"),
-        );
+        let message =
+            format!("`{}` has {} indexes, but a table can have at most {MAX_INDEXES}", table.id, table.indexes.len());
+        let help = "let entities share an index (each with its own templates), or split the table";
+        codes::TOO_MANY_INDEXES.report(diagnostics, &index.span, message).help(help);
     }
 }
 
@@ -55,19 +47,16 @@ fn table_name(design: &Design, at: usize, diagnostics: &mut Vec<Diagnostic>) {
     let good = (3..=255).contains(&sample.len())
         && sample.chars().all(|each| each.is_ascii_alphanumeric() || "_.-".contains(each));
     if !good {
-        diagnostics.push(
-            codes::TABLE_NAME
-                .at(&table.name_span, format!("`{name}` is not a valid table name"))
-                .help("3 to 255 letters, digits, `_`, `-` and `.`; `{base}` is the only placeholder"),
-        );
+        codes::TABLE_NAME
+            .report(diagnostics, &table.name_span, format!("`{name}` is not a valid table name"))
+            .help("3 to 255 letters, digits, `_`, `-` and `.`; `{base}` is the only placeholder");
     }
     if let Some(other) = design.tables[..at].iter().find(|other| other.physical_name(&design.name) == name) {
-        diagnostics.push(
-            codes::TABLE_NAME
-                .at(&table.name_span, format!("`{}` and `{}` would be the same table `{name}`", other.id, table.id))
-                .also(&other.name_span, "the other table")
-                .help("give one of them another name"),
-        );
+        let message = format!("`{}` and `{}` would be the same table `{name}`", other.id, table.id);
+        codes::TABLE_NAME
+            .report(diagnostics, &table.name_span, message)
+            .also(&other.name_span, "the other table")
+            .help("give one of them another name");
     }
 }
 
@@ -100,14 +89,9 @@ fn key_length(
 ) {
     let longest = longest(template, languages);
     if longest > limit {
-        diagnostics.push(
-            codes::KEY_TOO_LONG
-                .at(&template.span, format!("`{attribute}` can have {longest} bytes, but the limit is {limit}"))
-                .help(
-                    "give the fields in it a `max` (a character counts up to four bytes) or a bounded \
-                     `pattern`",
-                ),
-        );
+        let message = format!("`{attribute}` can have {longest} bytes, but the limit is {limit}");
+        let help = "give the fields in it a `max` (a character counts up to four bytes) or a bounded `pattern`";
+        codes::KEY_TOO_LONG.report(diagnostics, &template.span, message).help(help);
     }
 }
 
@@ -120,12 +104,10 @@ fn worst_case_with(design: &Design, entity: &Entity, languages: &mut Languages) 
     let table = design.table_of(entity);
     let mut sum = entity.fields.iter().fold(0, |sum: usize, field| sum.saturating_add(field.max_bytes()));
     let mut counted: Vec<&str> = entity.fields.iter().map(|field| field.name.as_str()).collect();
-    for (attributes, key) in table.keys_of(entity) {
-        for (attribute, template) in [(&attributes.partition, &key.partition), (&attributes.sort, &key.sort)] {
-            if !counted.contains(&attribute.as_str()) {
-                counted.push(attribute);
-                sum = sum.saturating_add(attribute.len() + longest(template, languages));
-            }
+    for (attribute, template) in table.templates_of(entity) {
+        if !counted.contains(&attribute) {
+            counted.push(attribute);
+            sum = sum.saturating_add(attribute.len() + longest(template, languages));
         }
     }
     // Version, expiry, discriminator and schema version.
@@ -136,13 +118,12 @@ fn item_size(design: &Design, entity: &Entity, languages: &mut Languages, diagno
     let size = worst_case_with(design, entity, languages);
     if size > MAX_ITEM {
         let largest = entity.fields.iter().max_by_key(|field| field.max_bytes());
-        let mut diagnostic = codes::ITEM_TOO_LARGE.at(
-            &entity.span,
-            format!("`{}` can have {} KB, but the limit of an item is 400 KB", entity.name, size / 1024),
-        );
+        let kilobytes = size / 1024;
+        let message = format!("`{}` can have {kilobytes} KB, but the limit of an item is 400 KB", entity.name);
+        let diagnostic = codes::ITEM_TOO_LARGE.report(diagnostics, &entity.span, message);
         if let Some(field) = largest {
-            diagnostic = diagnostic.also(&field.span, format!("up to {} KB of it", field.max_bytes() / 1024));
+            diagnostic.also(&field.span, format!("up to {} KB of it", field.max_bytes() / 1024));
         }
-        diagnostics.push(diagnostic.help("lower `max` of its texts and lists, or keep long content in object storage"));
+        diagnostic.help("lower `max` of its texts and lists, or keep long content in object storage");
     }
 }

@@ -71,11 +71,9 @@ pub(crate) fn mark_explained(source: &str, engines: &[Engine], diagnostics: &mut
         let expected = !failed && (!code.starts_with("NG09") || engines.len() == Engine::ALL.len());
         if expected && !used.contains(&at) {
             let start = starts[at] + comment(line).map_or(0, |comment| line.len() - comment.len() - 1);
-            diagnostics.push(
-                codes::STALE_EXPLANATION
-                    .at(&(start..starts[at] + line.len()), format!("{code} does not occur here"))
-                    .help("remove the comment, or put it directly above the line that the warning points at"),
-            );
+            codes::STALE_EXPLANATION
+                .report(diagnostics, &(start..starts[at] + line.len()), format!("{code} does not occur here"))
+                .help("remove the comment, or put it directly above the line that the warning points at");
         }
     }
 }

@@ -19,11 +19,9 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
             continue;
         }
         for name in names(&entity.path).filter(|name| entity.field(name).is_none()) {
-            diagnostics.push(
-                codes::BAD_PATH
-                    .at(span, format!("`{{{name}}}` is not a field of `{}`", entity.name))
-                    .help("name one of its fields, or leave the parameter out"),
-            );
+            codes::BAD_PATH
+                .report(diagnostics, span, format!("`{{{name}}}` is not a field of `{}`", entity.name))
+                .help("name one of its fields, or leave the parameter out");
         }
         let who = format!("entity `{}`", entity.name);
         take(without_parameter_names(&entity.path), &who, span, OTHER, &mut taken, diagnostics);
@@ -61,12 +59,8 @@ fn take(
     diagnostics: &mut Vec<Diagnostic>,
 ) {
     if let Some((other, other_span)) = taken.get(&route) {
-        diagnostics.push(
-            codes::SAME_ROUTE
-                .at(span, format!("the {who} and the {other} have the same path"))
-                .also(other_span, format!("the {other}"))
-                .help(help),
-        );
+        let message = format!("the {who} and the {other} have the same path");
+        codes::SAME_ROUTE.report(diagnostics, span, message).also(other_span, format!("the {other}")).help(help);
         return;
     }
     taken.insert(route, (who.to_owned(), span.clone()));
@@ -86,10 +80,10 @@ fn well_formed(path: &str, span: &Span, diagnostics: &mut Vec<Diagnostic>) -> bo
     };
     let good = path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(segment));
     if !good {
-        diagnostics.push(codes::BAD_PATH.at(span, format!("`{path}` is not a valid path")).help(
-            "write it like `/users` or `/users/{userId}/roles`: a slash first, none last, \
-             parameters as whole segments",
-        ));
+        codes::BAD_PATH.report(diagnostics, span, format!("`{path}` is not a valid path")).help(
+            "write it like `/users` or `/users/{userId}/roles`: a slash first, none last, parameters as whole \
+             segments",
+        );
     }
     good
 }
@@ -103,10 +97,7 @@ fn parameters(access: &AccessPattern, path: &str, span: &Span, diagnostics: &mut
         SortBound::Open | SortBound::Full => {}
     }
     for name in names(path).filter(|name| !known.contains(name)) {
-        diagnostics.push(
-            codes::BAD_PATH
-                .at(span, format!("`{{{name}}}` is not a parameter of `{}`", access.name))
-                .help(format!("its parameters are {}", list(&known))),
-        );
+        let message = format!("`{{{name}}}` is not a parameter of `{}`", access.name);
+        codes::BAD_PATH.report(diagnostics, span, message).help(format!("its parameters are {}", list(&known)));
     }
 }

@@ -30,61 +30,42 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
 
 fn missing_schema(entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
     if let (None, Some(step)) = (entity.schema, entity.schema_steps.first()) {
-        diagnostics.push(
-            codes::SCHEMA_GAP
-                .at(&step.span, format!("`{}` has schema steps but no schema version", entity.name))
-                .help(format!("set the version that is written: `schema = \"{}\"`", step.to)),
-        );
+        codes::SCHEMA_GAP
+            .report(diagnostics, &step.span, format!("`{}` has schema steps but no schema version", entity.name))
+            .help(format!("set the version that is written: `schema = \"{}\"`", step.to));
     }
 }
 
 fn chain(entity: &Entity, current: Version, steps: &[&SchemaStep], diagnostics: &mut Vec<Diagnostic>) {
-    let mut wrong = |step: &SchemaStep, message: String, help: String| {
-        diagnostics.push(codes::SCHEMA_GAP.at(&step.span, message).help(help));
-    };
     for step in steps.iter().filter(|step| step.to <= step.from) {
-        wrong(
-            step,
-            format!("the step from {} to {} does not go forward", step.from, step.to),
-            "`to` has to be later than `from`".to_owned(),
-        );
+        let message = format!("the step from {} to {} does not go forward", step.from, step.to);
+        codes::SCHEMA_GAP.report(diagnostics, &step.span, message).help("`to` has to be later than `from`");
     }
     for pair in steps.windows(2) {
         if pair[0].from == pair[1].from {
-            wrong(
-                pair[1],
-                format!("two steps start from {}", pair[1].from),
-                "keep only one: a chain does not branch".to_owned(),
-            );
+            codes::SCHEMA_GAP
+                .report(diagnostics, &pair[1].span, format!("two steps start from {}", pair[1].from))
+                .help("keep only one: a chain does not branch");
         } else if pair[0].to != pair[1].from {
-            wrong(
-                pair[1],
-                format!("no step leads from {} to {}", pair[0].to, pair[1].from),
-                format!("add one, or let this one start from {}", pair[0].to),
-            );
+            codes::SCHEMA_GAP
+                .report(diagnostics, &pair[1].span, format!("no step leads from {} to {}", pair[0].to, pair[1].from))
+                .help(format!("add one, or let this one start from {}", pair[0].to));
         }
     }
     let reached = steps.iter().any(|step| step.from == current || step.to == current);
     if !reached && let Some(span) = &entity.spans.schema {
-        diagnostics.push(
-            codes::SCHEMA_GAP
-                .at(span, format!("no step leads to or from the version {current}"))
-                .help(format!("add a step to {current}, or write the version that the steps lead to")),
-        );
+        codes::SCHEMA_GAP
+            .report(diagnostics, span, format!("no step leads to or from the version {current}"))
+            .help(format!("add a step to {current}, or write the version that the steps lead to"));
     }
 }
 
 fn check_version_bump(step: &SchemaStep, diagnostics: &mut Vec<Diagnostic>) {
     if step.is_breaking() && step.to.major == step.from.major {
-        diagnostics.push(
-            codes::SCHEMA_BUMP
-                .at(&step.span, format!("the step from {} to {} removes or changes fields", step.from, step.to))
-                .help(format!(
-                    "readers of {} would fail: lead to {}.0 instead",
-                    step.from,
-                    step.from.major.saturating_add(1)
-                )),
-        );
+        let message = format!("the step from {} to {} removes or changes fields", step.from, step.to);
+        let help =
+            format!("readers of {} would fail: lead to {}.0 instead", step.from, step.from.major.saturating_add(1));
+        codes::SCHEMA_BUMP.report(diagnostics, &step.span, message).help(help);
     }
 }
 
@@ -92,11 +73,9 @@ fn check_version_bump(step: &SchemaStep, diagnostics: &mut Vec<Diagnostic>) {
 fn fit(entity: &Entity, current: Version, steps: &[&SchemaStep], diagnostics: &mut Vec<Diagnostic>) {
     let declared: BTreeSet<&str> = entity.fields.iter().map(|field| field.name.as_str()).collect();
     let mut wrong = |step: &SchemaStep, name: &str, reason: &str| {
-        diagnostics.push(
-            codes::SCHEMA_STEP
-                .at(&step.span, format!("the step from {} to {} names `{name}`, which {reason}", step.from, step.to))
-                .help("a step can use the fields of the version before it and of the version after it"),
-        );
+        let message = format!("the step from {} to {} names `{name}`, which {reason}", step.from, step.to);
+        let help = "a step can use the fields of the version before it and of the version after it";
+        codes::SCHEMA_STEP.report(diagnostics, &step.span, message).help(help);
     };
     let mut fields = declared.clone();
     for step in steps.iter().filter(|step| step.from >= current) {

@@ -33,14 +33,10 @@ fn can_be_set(entity: &Entity, field: &Field, diagnostics: &mut Vec<Diagnostic>)
     if field.optional || field.default.is_some() || field.since.is_some() {
         return;
     }
-    diagnostics.push(
-        codes::NEVER_SET
-            .at(
-                &field.span,
-                format!("callers create items of `{}` but cannot set `{}`, which is required", entity.name, field.name),
-            )
-            .help("make it optional, give it a default, or leave `create` out of the entity's `routes`"),
-    );
+    let message =
+        format!("callers create items of `{}` but cannot set `{}`, which is required", entity.name, field.name);
+    let help = "make it optional, give it a default, or leave `create` out of the entity's `routes`";
+    codes::NEVER_SET.report(diagnostics, &field.span, message).help(help);
 }
 
 /// A `since` field has to be optional and mutable, and cannot have another purpose.
@@ -75,7 +71,7 @@ fn since(design: &Design, at: usize, field: &Field, diagnostics: &mut Vec<Diagno
             .map(|path| (format!("`{name}` cannot depend on `{path}`, which is set after it"), "use other fields"))
     };
     if let (Some((message, help)), Some(text)) = (wrong, &field.since_text) {
-        diagnostics.push(codes::BAD_SINCE.at(&text.span, message).help(help));
+        codes::BAD_SINCE.report(diagnostics, &text.span, message).help(help);
     }
 }
 
@@ -105,12 +101,6 @@ fn misplaced(field: &Field, diagnostics: &mut Vec<Diagnostic>) {
         None if field.readonly => "readonly",
         None => return,
     };
-    diagnostics.push(
-        codes::DOES_NOT_APPLY
-            .at(
-                &field.span,
-                format!("`{key}` applies to the fields of an entity, not inside of maps, lists and events"),
-            )
-            .help("move it to a field of the entity itself"),
-    );
+    let message = format!("`{key}` applies to the fields of an entity, not inside of maps, lists and events");
+    codes::DOES_NOT_APPLY.report(diagnostics, &field.span, message).help("move it to a field of the entity itself");
 }

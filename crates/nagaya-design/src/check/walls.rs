@@ -26,11 +26,9 @@ pub(super) fn check(design: &Design, source: &str, languages: &mut Languages, di
     // An entity that could not be read may be public.
     let public = design.entities.iter().any(|entity| entity.wall == Wall::Public);
     if design.visitors && !public && design.unread.is_empty() {
-        diagnostics.push(
-            codes::DOES_NOT_APPLY
-                .at(&design.visitors_span, "`visitors` can read public entities, but the design has none")
-                .help("remove it, or give an entity `wall = \"public\"`"),
-        );
+        codes::DOES_NOT_APPLY
+            .report(diagnostics, &design.visitors_span, "`visitors` can read public entities, but the design has none")
+            .help("remove it, or give an entity `wall = \"public\"`");
     }
 }
 
@@ -42,18 +40,13 @@ fn tenant_field(design: &Design, entity: &Entity, diagnostics: &mut Vec<Diagnost
         .as_ref()
         .is_some_and(|form| matches!(form.scalar_type, ScalarType::Text | ScalarType::Ulid | ScalarType::Uuid));
     if !textual {
-        diagnostics.push(
-            codes::NO_TENANT_FIELD
-                .at(&span, format!("`{path}` is {}, which cannot identify a tenant", a(field.field_type.name())))
-                .help("use a string, ulid or uuid"),
-        );
+        let message = format!("`{path}` is {}, which cannot identify a tenant", a(field.field_type.name()));
+        codes::NO_TENANT_FIELD.report(diagnostics, &span, message).help("use a string, ulid or uuid");
     } else if entity.is_optional(path) {
-        diagnostics.push(
-            codes::NO_TENANT_FIELD
-                .at(&span, format!("`{path}` is optional, but an item without a tenant is behind no wall"))
-                .also(&design.tenant.span, "the tenant of the design")
-                .help("make it required"),
-        );
+        codes::NO_TENANT_FIELD
+            .report(diagnostics, &span, format!("`{path}` is optional, but an item without a tenant is behind no wall"))
+            .also(&design.tenant.span, "the tenant of the design")
+            .help("make it required");
     }
 }
 
@@ -67,36 +60,35 @@ fn entity_wall(entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
         (Wall::Key, declared) if entity.tenant.is_some() && !carries_tenant(entity, &entity.key) => {
             let tenant = entity.tenant.as_deref().unwrap_or_default();
             let help = format!(
-                "put `{{{tenant}}}` into the partition, or declare another wall: `wall = \
-                 \"attribute\"`, `\"public\"` or `\"system\"`"
+                "put `{{{tenant}}}` into the partition, or declare another wall: `wall = \"attribute\"`, `\"public\"` \
+                 or `\"system\"`"
             );
-            diagnostics.push(match declared {
-                Some(declared) => codes::WALL_NOT_IN_KEY
-                    .at(&partition.span, format!("the partition of `{}` does not contain the tenant", entity.name))
-                    .also(declared, "this declares the wall in the key")
-                    .help(help),
-                None => codes::NO_WALL
-                    .at(&partition.span, format!("`{}` has no wall: tenants would share this partition", entity.name))
-                    .here("no tenant here")
-                    .help(help),
-            });
+            let name = &entity.name;
+            match declared {
+                Some(declared) => {
+                    let message = format!("the partition of `{name}` does not contain the tenant");
+                    codes::WALL_NOT_IN_KEY
+                        .report(diagnostics, &partition.span, message)
+                        .also(declared, "this declares the wall in the key")
+                        .help(help);
+                }
+                None => {
+                    let message = format!("`{name}` has no wall: tenants would share this partition");
+                    codes::NO_WALL.report(diagnostics, &partition.span, message).here("no tenant here").help(help);
+                }
+            }
         }
-        (Wall::Key | Wall::Attribute, _) if entity.spans.tenantless => diagnostics.push(
-            codes::NO_WALL
-                .at(&entity.span, format!("`{}` belongs to no tenant, so it needs a wall without one", entity.name))
-                .help("declare it: `wall = \"public\"` or `\"system\"`"),
-        ),
+        (Wall::Key | Wall::Attribute, _) if entity.spans.tenantless => {
+            let message = format!("`{}` belongs to no tenant, so it needs a wall without one", entity.name);
+            let help = "declare it: `wall = \"public\"` or `\"system\"`";
+            codes::NO_WALL.report(diagnostics, &entity.span, message).help(help);
+        }
         (Wall::Attribute, declared) => {
-            diagnostics.push(attribute_wall(&entity.name, declared.as_ref().unwrap_or(&entity.span)));
+            attribute_wall(&entity.name, declared.as_ref().unwrap_or(&entity.span), diagnostics);
         }
-        (Wall::Public, _) if entity.tenant.is_none() && entity.spans.tenant.is_none() => diagnostics.push(
-            codes::NO_OWNER
-                .at(&entity.span, format!("`{}` is public, but has no owner who writes it", entity.name))
-                .help(
-                    "name the owner's field with `tenant = \"…\"`, or write `tenant = false` if only \
-                     operators write it",
-                ),
-        ),
+        (Wall::Public, _) if entity.tenant.is_none() && entity.spans.tenant.is_none() => codes::NO_OWNER
+            .report(diagnostics, &entity.span, format!("`{}` is public, but has no owner who writes it", entity.name))
+            .help("name the owner's field with `tenant = \"…\"`, or write `tenant = false` if only operators write it"),
         _ => {}
     }
     if matches!(entity.wall, Wall::Public | Wall::System) {
@@ -111,16 +103,10 @@ fn index_wall(entity: &Entity, mapping: &IndexMapping, diagnostics: &mut Vec<Dia
         (Wall::System, Wall::Key | Wall::Attribute | Wall::Public) | (Wall::Key | Wall::Attribute, Wall::Public)
     );
     if wider {
-        diagnostics.push(
-            codes::WIDER_INDEX_WALL
-                .at(
-                    span,
-                    format!("the wall of `{}` is `{}`, and the wall of this index is wider", entity.name, entity.wall),
-                )
-                .help(
-                    "an index can have a narrower wall than its entity, not a wider one: remove `wall` or \
-                     write `\"system\"`",
-                ),
+        let message =
+            format!("the wall of `{}` is `{}`, and the wall of this index is wider", entity.name, entity.wall);
+        codes::WIDER_INDEX_WALL.report(diagnostics, span, message).help(
+            "an index can have a narrower wall than its entity, not a wider one: remove `wall` or write `\"system\"`",
         );
         return;
     }
@@ -128,20 +114,17 @@ fn index_wall(entity: &Entity, mapping: &IndexMapping, diagnostics: &mut Vec<Dia
     match mapping.wall {
         Wall::Key if !carries && (entity.tenant.is_some() || mapping.wall_span.is_some()) => {
             let tenant = entity.tenant.as_deref().unwrap_or_default();
-            diagnostics.push(
-                codes::WALL_NOT_IN_INDEX
-                    .at(
-                        &mapping.key.partition.span,
-                        format!("the partition of `{}` does not contain the tenant of `{}`", mapping.name, entity.name),
-                    )
-                    .here("tenants would share this partition")
-                    .help(format!(
-                        "put `{{{tenant}}}` into it, or declare another wall: `wall = \"system\"` for \
-                         operators only, `\"attribute\"` to check each item"
-                    )),
-            );
+            let message =
+                format!("the partition of `{}` does not contain the tenant of `{}`", mapping.name, entity.name);
+            codes::WALL_NOT_IN_INDEX
+                .report(diagnostics, &mapping.key.partition.span, message)
+                .here("tenants would share this partition")
+                .help(format!(
+                    "put `{{{tenant}}}` into it, or declare another wall: `wall = \"system\"` for operators only, \
+                     `\"attribute\"` to check each item"
+                ));
         }
-        Wall::Attribute if mapping.wall_span.is_some() => diagnostics.push(attribute_wall(&mapping.name, span)),
+        Wall::Attribute if mapping.wall_span.is_some() => attribute_wall(&mapping.name, span, diagnostics),
         _ => {}
     }
     if mapping.wall_span.is_some() && mapping.wall != entity.wall && matches!(mapping.wall, Wall::Public | Wall::System)
@@ -154,14 +137,9 @@ fn index_wall(entity: &Entity, mapping: &IndexMapping, diagnostics: &mut Vec<Dia
 fn former_walls(entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
     for former in &entity.former_keys {
         if entity.wall == Wall::Key && entity.tenant.is_some() && !carries_tenant(entity, former) {
-            diagnostics.push(
-                codes::WALL_NOT_IN_KEY
-                    .at(
-                        &former.partition.span,
-                        format!("the former partition of `{}` does not contain the tenant", entity.name),
-                    )
-                    .help("move such items to a key with the tenant before they are read"),
-            );
+            let message = format!("the former partition of `{}` does not contain the tenant", entity.name);
+            let help = "move such items to a key with the tenant before they are read";
+            codes::WALL_NOT_IN_KEY.report(diagnostics, &former.partition.span, message).help(help);
         }
     }
 }
@@ -203,22 +181,15 @@ fn shared_partitions(
                     continue;
                 }
                 let Some(shared) = languages.common_key(mine, theirs) else { continue };
-                diagnostics.push(
-                    codes::SHARED_PARTITION
-                        .at(
-                            &theirs.span,
-                            format!(
-                                "`{}` and `{}` items of different tenants can share a partition",
-                                entity.name, other.name
-                            ),
-                        )
-                        .here(format!("such as `{shared}`"))
-                        .also(&mine.span, "the other partition")
-                        .help(
-                            "put the tenant at the same position in both, after the same constant and before `#`; \
-                             start other partitions with a different constant",
-                        ),
-                );
+                let message =
+                    format!("`{}` and `{}` items of different tenants can share a partition", entity.name, other.name);
+                let help = "put the tenant at the same position in both, after the same constant and before `#`; \
+                            start other partitions with a different constant";
+                codes::SHARED_PARTITION
+                    .report(diagnostics, &theirs.span, message)
+                    .here(format!("such as `{shared}`"))
+                    .also(&mine.span, "the other partition")
+                    .help(help);
             }
         }
     }
@@ -242,13 +213,11 @@ fn up_to_tenant(entity: &Entity, template: &Template) -> Vec<String> {
     template.parts[..=tenant].iter().map(shape).collect()
 }
 
-fn attribute_wall(name: &str, span: &Span) -> Diagnostic {
-    codes::ATTRIBUTE_WALL
-        .at(span, format!("only a condition on each item protects `{name}`: no IAM leading-key policy can"))
-        .help(
-            "put the tenant into the partition where you can; where you cannot, explain why: `# \
-             NG0105: …` above this line",
-        )
+fn attribute_wall(name: &str, span: &Span, diagnostics: &mut Vec<Diagnostic>) {
+    let message = format!("only a condition on each item protects `{name}`: no IAM leading-key policy can");
+    let help = "put the tenant into the partition where you can; where you cannot, explain why: `# NG0105: …` above \
+                this line";
+    codes::ATTRIBUTE_WALL.report(diagnostics, span, message).help(help);
 }
 
 fn exposed(entity: &Entity, wall: Wall, span: &Span, diagnostics: &mut Vec<Diagnostic>) {
@@ -257,31 +226,21 @@ fn exposed(entity: &Entity, wall: Wall, span: &Span, diagnostics: &mut Vec<Diagn
         return;
     }
     let reader = if wall == Wall::Public { "every tenant reads" } else { "operators read across tenants" };
-    diagnostics.push(
-        codes::EXPOSED_PERSONAL_DATA
-            .at(span, format!("{reader} the personal data of `{}`: {}", entity.name, list(&personal)))
-            .help("remove it, or explain why it is needed: `# NG0106: …` above this line"),
-    );
+    codes::EXPOSED_PERSONAL_DATA
+        .report(diagnostics, span, format!("{reader} the personal data of `{}`: {}", entity.name, list(&personal)))
+        .help("remove it, or explain why it is needed: `# NG0106: …` above this line");
 }
 
 fn personal_in_keys(design: &Design, entity: &Entity, source: &str, diagnostics: &mut Vec<Diagnostic>) {
     let table = design.table_of(entity);
-    let keys = std::iter::once((&table.key, &entity.key))
-        .chain(entity.indexes.iter().map(|mapping| (&table.indexes[mapping.index].key, &mapping.key)));
-    for (attributes, key) in keys {
-        for (attribute, template) in [(&attributes.partition, &key.partition), (&attributes.sort, &key.sort)] {
-            let own = entity.field(attribute).is_some();
-            for slot in template.slots().filter(|slot| !own && entity.is_personal(&slot.path)) {
-                let text = SpannedText { value: template.as_str().to_owned(), span: template.span.clone() };
-                diagnostics.push(
-                    codes::PERSONAL_IN_KEY
-                        .at(
-                            &text.span_of(source, slot.range.clone()),
-                            format!("`{}` is personal data, and keys appear in logs, metrics and cursors", slot.path),
-                        )
-                        .help("use an id or a hash of it, or explain why it is needed: `# NG0110: …` above this line"),
-                );
-            }
+    for (attribute, template) in table.templates_of(entity) {
+        let own = entity.field(attribute).is_some();
+        for slot in template.slots().filter(|slot| !own && entity.is_personal(&slot.path)) {
+            let text = SpannedText { value: template.as_str().to_owned(), span: template.span.clone() };
+            let message = format!("`{}` is personal data, and keys appear in logs, metrics and cursors", slot.path);
+            codes::PERSONAL_IN_KEY
+                .report(diagnostics, &text.span_of(source, slot.range.clone()), message)
+                .help("use an id or a hash of it, or explain why it is needed: `# NG0110: …` above this line");
         }
     }
 }

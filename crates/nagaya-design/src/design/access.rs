@@ -1,19 +1,20 @@
 //! Access patterns.
 
-use crate::{condition::Condition, diagnostic::Span, tree::SpannedText};
+use crate::{condition::Condition, diagnostic::Span, named::named, tree::SpannedText};
 
 /// Items of the largest page of an access pattern.
 pub const MAX_PAGE: usize = 1_000;
 
-/// What an access pattern returns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ResultKind {
-    /// A page of items.
-    Many,
-    /// The only item.
-    One,
-    /// The number of items.
-    Count,
+named! {
+    /// What an access pattern returns.
+    pub enum ResultKind {
+        /// A page of items.
+        Many = "many",
+        /// The only item.
+        One = "one",
+        /// The number of items.
+        Count = "count",
+    }
 }
 
 /// The bound of the sort key after its fixed fields.

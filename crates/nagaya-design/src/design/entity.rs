@@ -1,46 +1,29 @@
 //! Entities: keys, walls, index mappings, constraints and schema steps.
 
-use std::fmt;
-
 use serde_json::{Map, Value};
 
 use crate::{
     condition::Condition,
     diagnostic::Span,
     field::{self, Field, FieldError},
+    named::named,
     role::Verb,
     template::{FieldValues, KeyFieldError, Template},
     tree::SpannedText,
     version::Version,
 };
 
-/// Where the wall between tenants is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Wall {
-    /// In the partition key.
-    Key,
-    /// In an attribute that is checked on every read and write.
-    Attribute,
-    /// Every tenant reads, the owner writes.
-    Public,
-    /// Only an operator reads and writes.
-    System,
-}
-
-impl Wall {
-    pub(crate) fn named(name: &str) -> Option<Wall> {
-        [Wall::Key, Wall::Attribute, Wall::Public, Wall::System].into_iter().find(|wall| wall.to_string() == name)
-    }
-}
-
-impl fmt::Display for Wall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Wall::Key => "key",
-            Wall::Attribute => "attribute",
-            Wall::Public => "public",
-            Wall::System => "system",
-        })
+named! {
+    /// Where the wall between tenants is.
+    pub enum Wall {
+        /// In the partition key.
+        Key = "key",
+        /// In an attribute that is checked on every read and write.
+        Attribute = "attribute",
+        /// Every tenant reads, the owner writes.
+        Public = "public",
+        /// Only an operator reads and writes.
+        System = "system",
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tables and their indexes.
 
 use super::{Entity, KeyTemplates};
-use crate::diagnostic::Span;
+use crate::{diagnostic::Span, template::Template};
 
 /// The attributes of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +49,13 @@ impl Table {
     /// The name in the store for a base name.
     pub fn physical_name(&self, base: &str) -> String {
         self.name.replace("{base}", base)
+    }
+
+    /// Each attribute of an entity's table key and index keys, with its template.
+    pub(crate) fn templates_of<'d>(&'d self, entity: &'d Entity) -> impl Iterator<Item = (&'d str, &'d Template)> {
+        self.keys_of(entity).flat_map(|(attributes, key)| {
+            [(attributes.partition.as_str(), &key.partition), (attributes.sort.as_str(), &key.sort)]
+        })
     }
 
     /// The attributes and templates of an entity's table key, then those of its index keys.

@@ -2,7 +2,7 @@
 
 use super::{CALLERS, Differences, READERS, text};
 use crate::{
-    design::{AccessPattern, Design, ResultKind, SortBound},
+    design::{AccessPattern, Design, SortBound},
     query::AccessParameter,
 };
 
@@ -33,12 +33,7 @@ impl Differences {
         self.compare_value(path, "the filter", text(&old.filter), text(&new.filter), Some("it returns other items"));
         let order = |access: &AccessPattern| if access.descending { "descending" } else { "ascending" };
         self.compare_value(path, "the order", order(old), order(new), Some("it returns items in another order"));
-        let returns = |access: &AccessPattern| match access.returns {
-            ResultKind::Many => "many",
-            ResultKind::One => "one",
-            ResultKind::Count => "count",
-        };
-        self.compare_value(path, "what it returns", returns(old), returns(new), Some(CALLERS));
+        self.compare_value(path, "what it returns", old.returns, new.returns, Some(CALLERS));
         self.projection(path, &old.projection, &new.projection);
         let (old_wall, new_wall) = (old_design.wall_of(old), new_design.wall_of(new));
         self.compare_value(path, "the wall", old_wall, new_wall, Some("who may use it changes"));

@@ -3,7 +3,7 @@
 use super::{Differences, ITEMS, READERS, WRITERS, text};
 use crate::{
     design::SchemaStep,
-    field::{Field, FieldType, OnDelete},
+    field::{Field, FieldType},
     text_syntax::TimestampPrecision,
 };
 
@@ -66,10 +66,7 @@ impl Differences {
         self.bounds(path, old, new);
         let narrowed = new.pattern().map(|_| ITEMS);
         self.compare_value(path, "the pattern", text(&old.pattern()), text(&new.pattern()), narrowed);
-        let format = |field: &Field| {
-            let format = field.text_syntax.as_ref().and_then(|form| form.format);
-            format.map(|format| format!("{format:?}").to_lowercase())
-        };
+        let format = |field: &Field| field.text_syntax.as_ref().and_then(|form| form.format);
         let narrowed = format(new).map(|_| ITEMS);
         self.compare_value(path, "the format", text(&format(old)), text(&format(new)), narrowed);
         if old.default != new.default {
@@ -88,10 +85,7 @@ impl Differences {
         self.flag(path, "secret", old.secret, new.secret, new.secret.then_some(READERS));
         self.flag(path, "personal", old.personal, new.personal, None);
         let reference = |field: &Field| {
-            field.reference.as_ref().map(|reference| {
-                let on_delete = if reference.on_delete == OnDelete::Cascade { "cascade" } else { "restrict" };
-                format!("{} ({on_delete})", reference.entity)
-            })
+            field.reference.as_ref().map(|reference| format!("{} ({})", reference.entity, reference.on_delete))
         };
         let deletes = new.reference.as_ref().map(|_| "deleting does something else");
         self.compare_value(path, "the reference", text(&reference(old)), text(&reference(new)), deletes);
@@ -163,11 +157,9 @@ impl Differences {
 /// How a field is stored: its type, precision and prefix.
 fn stored_type(field: &Field) -> String {
     let precision = match field.field_type {
-        FieldType::Timestamp(TimestampPrecision::Epoch) => " (epoch)",
-        FieldType::Timestamp(TimestampPrecision::Millis) => " (millis)",
-        FieldType::Timestamp(TimestampPrecision::Micros) => " (micros)",
-        FieldType::Timestamp(TimestampPrecision::Any) => " (any)",
-        _ => "",
+        FieldType::Timestamp(TimestampPrecision::Seconds) => String::new(),
+        FieldType::Timestamp(precision) => format!(" ({precision})"),
+        _ => String::new(),
     };
     let prefix = match field.prefix() {
         "" => String::new(),

@@ -19,6 +19,10 @@ pub(super) fn code(text: &str) -> String {
     format!("`{text}`")
 }
 
+pub(super) fn codes(texts: &[String]) -> String {
+    texts.iter().map(|text| code(text)).collect::<Vec<_>>().join(", ")
+}
+
 /// The anchor that Markdown renderers give a heading.
 pub(super) fn anchor(heading: &str) -> String {
     let kept = heading
@@ -92,14 +96,11 @@ fn field_notes(field: &Field) -> Vec<String> {
     notes.extend(field.description.clone());
     notes.extend(field.optional.then(|| "optional".to_owned()));
     if !field.choices().is_empty() {
-        notes.push(format!(
-            "one of {}",
-            field.choices().iter().map(|choice| code(choice)).collect::<Vec<_>>().join(", ")
-        ));
+        notes.push(format!("one of {}", codes(field.choices())));
     }
     notes.extend(field.pattern().map(|pattern| format!("matches {}", code(pattern))));
     if let Some(format) = field.text_syntax.as_ref().and_then(|form| form.format) {
-        notes.push(format!("{format:?}").to_lowercase());
+        notes.push(format.to_string());
     }
     match (&field.field_type, field.range) {
         (FieldType::Number | FieldType::Integer, (Some(min), Some(max))) => notes.push(format!("{min} to {max}")),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     audit::AuditPart,
-    design::{Design, KeyAttributes, KeyTemplates, ResultKind},
+    design::{Design, KeyAttributes, KeyTemplates},
 };
 
 /// Tables, entities and access patterns of a design, with the query of each pattern.
@@ -71,11 +71,7 @@ pub fn json(design: &Design) -> Value {
             "query": query.to_string(),
             "filter": access.filter.as_ref().map(ToString::to_string),
             "parameters": design.parameters(access).into_iter().map(|each| each.name).collect::<Vec<_>>(),
-            "returns": match access.returns {
-                ResultKind::Many => "many",
-                ResultKind::One => "one",
-                ResultKind::Count => "count",
-            },
+            "returns": access.returns.name(),
         })
     });
     let audit = design.audit.as_ref().zip(design.audit_entity()).map(|(audit, entity)| {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::{
-    describe::{anchor, code, constraint_notes, field_rows, role, verb_note, wall_in_words},
+    describe::{anchor, code, codes, constraint_notes, field_rows, role, verb_note, wall_in_words},
     diagram,
 };
 use crate::{
@@ -43,6 +43,15 @@ impl Page<'_> {
         self.line("");
     }
 
+    fn description(&mut self, text: Option<&str>) {
+        text.into_iter().for_each(|text| self.paragraph(text));
+    }
+
+    fn bullets(&mut self, notes: Vec<String>) {
+        notes.into_iter().for_each(|note| self.line(format!("- {note}")));
+        self.line("");
+    }
+
     fn table(&mut self, header: &[&str], rows: &[Vec<String>]) {
         self.line(format!("| {} |", header.join(" | ")));
         self.line(format!("|{}", " --- |".repeat(header.len())));
@@ -56,9 +65,7 @@ impl Page<'_> {
     fn write_header(&mut self) {
         let design = self.design;
         self.paragraph(format!("# {}", design.name));
-        if let Some(description) = &design.description {
-            self.paragraph(description);
-        }
+        self.description(design.description.as_deref());
         let tenant = &design.tenant;
         let system = match &tenant.system {
             Some(system) => format!(" The tenant {} owns the items of the system itself.", code(system)),
@@ -100,9 +107,7 @@ impl Page<'_> {
 
     fn one_table(&mut self, table: &Table) {
         self.paragraph(format!("### {}", code(&table.name)));
-        if let Some(description) = &table.description {
-            self.paragraph(description);
-        }
+        self.description(table.description.as_deref());
         let mut keys = vec![vec!["table".to_owned(), code(&table.key.partition), code(&table.key.sort)]];
         keys.extend(
             table
@@ -127,20 +132,15 @@ impl Page<'_> {
         settings.extend(table.stream.then(|| "Changes are streamed.".to_owned()));
         settings.extend(table.consistency.as_ref().map(|level| format!("Consistency (Cosmos DB): {level}.")));
         settings.extend(table.indexing.as_ref().map(|policy| {
-            let paths = |paths: &[String]| paths.iter().map(|path| code(path)).collect::<Vec<_>>().join(", ");
             let mut text = format!("Indexing policy (Cosmos DB): {}", policy.mode);
-            if !policy.include.is_empty() {
-                let _ = write!(text, ", include {}", paths(&policy.include));
-            }
-            if !policy.exclude.is_empty() {
-                let _ = write!(text, ", exclude {}", paths(&policy.exclude));
+            for (what, paths) in [("include", &policy.include), ("exclude", &policy.exclude)] {
+                if !paths.is_empty() {
+                    let _ = write!(text, ", {what} {}", codes(paths));
+                }
             }
             text + "."
         }));
-        for setting in settings {
-            self.line(format!("- {setting}"));
-        }
-        self.line("");
+        self.bullets(settings);
     }
 
     fn entities(&mut self) {
@@ -168,9 +168,7 @@ impl Page<'_> {
     fn entity(&mut self, entity: &Entity) {
         let table = self.design.table_of(entity);
         self.paragraph(format!("### {}", entity.name));
-        if let Some(description) = &entity.description {
-            self.paragraph(description);
-        }
+        self.description(entity.description.as_deref());
         self.paragraph(wall_in_words(entity));
         let key = |attribute: &str, template: &str| format!("{} = {}", code(attribute), code(template));
         let mut rows = vec![vec![
@@ -200,10 +198,7 @@ impl Page<'_> {
         let mut notes = vec![self.reached(entity)];
         notes.extend(constraint_notes(entity));
         notes.push(format!("At most {} KB.", worst_case(self.design, entity).div_ceil(1024)));
-        for note in notes {
-            self.line(format!("- {note}"));
-        }
-        self.line("");
+        self.bullets(notes);
         self.line("```json");
         self.line(format!("{:#}", Value::Object(self.design.example(entity))));
         self.paragraph("```");
@@ -252,11 +247,7 @@ impl Page<'_> {
             let _ = write!(text, "<br>filter {}", code(&filter.to_string()));
         }
         if !access.projection.is_empty() {
-            let _ = write!(
-                text,
-                "<br>only {}",
-                access.projection.iter().map(|field| code(field)).collect::<Vec<_>>().join(", ")
-            );
+            let _ = write!(text, "<br>only {}", codes(&access.projection));
         }
         let gives = match access.returns {
             ResultKind::Many if access.descending => format!("{}, last first", entity.name),
@@ -332,23 +323,20 @@ impl Page<'_> {
         let name = |at: usize| code(&self.design.entities[at].name);
         let mut text =
             format!("Events are {} items, its version is in {}", name(aggregate.events), name(aggregate.head));
-        if let Some(at) = aggregate.idempotency {
-            let _ = write!(text, ", repeated requests are recognized by {}", name(at));
-        }
-        if let Some(at) = aggregate.snapshot {
-            let _ = write!(text, ", snapshots of its state are in {}", name(at));
-        }
-        if let Some(at) = aggregate.keys {
-            let _ = write!(text, ", personal fields are encrypted with keys in {}", name(at));
+        let others = [
+            (aggregate.idempotency, "repeated requests are recognized by"),
+            (aggregate.snapshot, "snapshots of its state are in"),
+            (aggregate.keys, "personal fields are encrypted with keys in"),
+        ];
+        for (at, what) in others.into_iter().filter_map(|(at, what)| Some((at?, what))) {
+            let _ = write!(text, ", {what} {}", name(at));
         }
         let projections: Vec<_> = aggregate.projections.iter().map(|at| name(*at)).collect();
         if !projections.is_empty() {
             let _ = write!(text, "; {} is built from its events", projections.join(", "));
         }
         self.paragraph(format!("### aggregate {}", aggregate.name));
-        if let Some(description) = &aggregate.description {
-            self.paragraph(description);
-        }
+        self.description(aggregate.description.as_deref());
         self.paragraph(text + ".");
         let rows: Vec<_> = aggregate
             .event_types

@@ -33,11 +33,8 @@ impl Lower<'_> {
         if let Some((node, limit)) = limit
             && !usize::try_from(limit).is_ok_and(|limit| (1..=MAX_PAGE).contains(&limit))
         {
-            self.report(
-                codes::BAD_SELECTION
-                    .at(&node.span, format!("a page cannot have {limit} items"))
-                    .help("write 1 to 1000"),
-            );
+            let message = format!("a page cannot have {limit} items");
+            codes::BAD_SELECTION.report(self.diagnostics, &node.span, message).help("write 1 to 1000");
         }
         Some(AccessPattern {
             name: entry.key.clone(),
@@ -52,11 +49,7 @@ impl Lower<'_> {
             filter_text,
             projection: self.projection(node.texts("projection"), entity),
             limit: limit.and_then(|(_, limit)| u32::try_from(limit).ok()).unwrap_or(DEFAULT_PAGE_SIZE),
-            returns: match node.string("returns").as_deref() {
-                Some("one") => ResultKind::One,
-                Some("count") => ResultKind::Count,
-                _ => ResultKind::Many,
-            },
+            returns: node.string("returns").and_then(|name| ResultKind::named(&name)).unwrap_or(ResultKind::Many),
             path: self.access_path(entry),
             span: entry.key_span.clone(),
             path_span: node.get("path").map(|node| node.span.clone()),
@@ -67,11 +60,9 @@ impl Lower<'_> {
         let given = entry.node.get("path");
         match given.map(|node| (&node.value, &node.span)) {
             Some((Value::Boolean(false), _)) => return None,
-            Some((Value::Boolean(true), span)) => self.report(
-                codes::BAD_PATH
-                    .at(span, "`path` has to be a path or `false`")
-                    .help("remove it to use a path made from the name"),
-            ),
+            Some((Value::Boolean(true), span)) => codes::BAD_PATH
+                .report(self.diagnostics, span, "`path` has to be a path or `false`")
+                .help("remove it to use a path made from the name"),
             _ => {}
         }
         Some(entry.node.string("path").unwrap_or_else(|| format!("/{}", entry.key.replace('_', "-"))))
@@ -91,7 +82,10 @@ impl Lower<'_> {
             } else {
                 did_you_mean(&index.value, names)
             };
-            self.report(codes::UNKNOWN_NAME.at(&index.span, message).also(&entity.span, "the entity").help(help));
+            codes::UNKNOWN_NAME
+                .report(self.diagnostics, &index.span, message)
+                .also(&entity.span, "the entity")
+                .help(help);
         }
         found
     }
@@ -114,17 +108,15 @@ impl Lower<'_> {
         for text in selection.by.unwrap_or_default() {
             self.known_field(text, entity)?;
             if tenant == Some(text.value.as_str()) {
-                self.report(
-                    codes::BAD_SELECTION
-                        .at(&text.span, format!("`{}` comes from the token, never from the caller", text.value))
-                        .help("remove it from `by`: every access pattern is limited to the tenant"),
-                );
+                let message = format!("`{}` comes from the token, never from the caller", text.value);
+                let help = "remove it from `by`: every access pattern is limited to the tenant";
+                codes::BAD_SELECTION.report(self.diagnostics, &text.span, message).help(help);
                 return None;
             }
         }
         let Some(fixed) = fixed_fields(key, tenant, &by) else {
             let span = selection.by.and_then(<[SpannedText]>::first).map_or(&entry.key_span, |text| &text.span);
-            self.report(not_served(span, entity, key, mapping, design, &by));
+            not_served(span, entity, key, mapping, design, &by, self.diagnostics);
             return None;
         };
         let bound = self.sort_bound(entity, &key.sort, fixed, selection)?;
@@ -146,11 +138,8 @@ impl Lower<'_> {
             (Some(text), None) => (text, true),
             (None, Some(text)) => (text, false),
             (Some(text), Some(prefix)) => {
-                self.report(
-                    codes::BAD_SELECTION
-                        .at(&prefix.span, "a sort key is bounded by `range` or by `prefix`, not by both")
-                        .help("remove one"),
-                );
+                let message = "a sort key is bounded by `range` or by `prefix`, not by both";
+                codes::BAD_SELECTION.report(self.diagnostics, &prefix.span, message).help("remove one");
                 (text, true)
             }
         };
@@ -164,12 +153,10 @@ impl Lower<'_> {
                 }
                 _ => format!("the sort key is `{sort}`: put `{{{field}}}` into it, after the fixed fields"),
             };
-            self.report(
-                codes::RANGE_NOT_NEXT
-                    .at(&text.span, format!("`{field}` is not the next field of the sort key"))
-                    .also(&sort.span, "the sort key")
-                    .help(help),
-            );
+            codes::RANGE_NOT_NEXT
+                .report(self.diagnostics, &text.span, format!("`{field}` is not the next field of the sort key"))
+                .also(&sort.span, "the sort key")
+                .help(help);
             return None;
         };
         let (message, help) = match is_range {
@@ -184,7 +171,7 @@ impl Lower<'_> {
                 "use `range` for numbers, `by` for booleans",
             ),
         };
-        self.report(codes::RANGE_WITHOUT_ORDER.at(&text.span, message).help(help));
+        codes::RANGE_WITHOUT_ORDER.report(self.diagnostics, &text.span, message).help(help);
         None
     }
 
@@ -208,22 +195,17 @@ impl Lower<'_> {
         };
         let selection = by.iter().map(String::as_str).chain(prefix).map(|name| (name, &entry.key_span));
         for (name, span) in filtered.map(|name| (name, at)).chain(selection).filter(|(name, _)| taken(name)) {
-            self.report(
-                codes::BAD_SELECTION
-                    .at(span, format!("`{name}` is a parameter that every such list already has"))
-                    .help("give the field or the filter's parameter another name"),
-            );
+            codes::BAD_SELECTION
+                .report(self.diagnostics, span, format!("`{name}` is a parameter that every such list already has"))
+                .help("give the field or the filter's parameter another name");
         }
     }
 
     fn known_field(&mut self, text: &SpannedText, entity: &Entity) -> Option<()> {
         if entity.field(&text.value).is_none() {
             let names = entity.fields.iter().map(|field| field.name.as_str());
-            self.report(
-                codes::UNKNOWN_FIELD
-                    .at(&text.span, format!("`{}` has no field `{}`", entity.name, text.value))
-                    .help(did_you_mean(&text.value, names)),
-            );
+            let message = format!("`{}` has no field `{}`", entity.name, text.value);
+            codes::UNKNOWN_FIELD.report(self.diagnostics, &text.span, message).help(did_you_mean(&text.value, names));
             return None;
         }
         Some(())
@@ -234,19 +216,13 @@ impl Lower<'_> {
             let inside =
                 |other: &SpannedText| text.value == other.value || text.value.starts_with(&format!("{}.", other.value));
             if texts.iter().enumerate().any(|(other_at, other)| other_at != at && inside(other)) {
-                self.report(
-                    codes::BAD_SELECTION
-                        .at(&text.span, format!("`{}` is already returned", text.value))
-                        .help("remove it"),
-                );
+                let message = format!("`{}` is already returned", text.value);
+                codes::BAD_SELECTION.report(self.diagnostics, &text.span, message).help("remove it");
                 continue;
             }
             if self.known_field(text, entity).is_some() && entity.is_secret(&text.value) {
-                self.report(
-                    codes::BAD_SELECTION
-                        .at(&text.span, format!("`{}` is secret and never read back", text.value))
-                        .help("remove it"),
-                );
+                let message = format!("`{}` is secret and never read back", text.value);
+                codes::BAD_SELECTION.report(self.diagnostics, &text.span, message).help("remove it");
             }
         }
         values(texts)
@@ -260,7 +236,7 @@ struct Selection<'a> {
     prefix: Option<&'a SpannedText>,
 }
 
-/// A key that cannot find items by these fields, with a key or index that can.
+/// Reports a key that cannot find items by these fields, with a key or index that can.
 fn not_served(
     span: &Span,
     entity: &Entity,
@@ -268,7 +244,8 @@ fn not_served(
     mapping: Option<usize>,
     design: &Design,
     by: &[&str],
-) -> Diagnostic {
+    diagnostics: &mut Vec<Diagnostic>,
+) {
     let tenant = |wall: Wall| entity.implied_tenant(wall);
     let wall = mapping.map_or(entity.wall, |at| entity.indexes[at].wall);
     let message = match mapping {
@@ -289,7 +266,7 @@ fn not_served(
         None if by_key => "the key does: remove `index`".to_owned(),
         None => index_proposal(entity, design, by),
     };
-    codes::NOT_SERVED.at(span, message).also(&key.partition.span, needs).help(help)
+    codes::NOT_SERVED.report(diagnostics, span, message).also(&key.partition.span, needs).help(help);
 }
 
 /// The fields of a template that the caller has to give.
@@ -336,8 +313,8 @@ fn index_proposal(entity: &Entity, design: &Design, by: &[&str]) -> String {
         format!(" (and `index.{name} = [\"{partition}\", \"{sort}\"]` on the table)")
     };
     format!(
-        "an index would: `index.{name} = {{ {partition} = \"{}\", {sort} = \"{}\" \
-         }}`{declare}, then `index = \"{name}\"` here",
+        "an index would: `index.{name} = {{ {partition} = \"{}\", {sort} = \"{}\" }}`{declare}, then `index = \
+         \"{name}\"` here",
         parts.join("#"),
         entity.key.sort.as_str(),
     )

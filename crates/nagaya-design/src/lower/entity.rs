@@ -90,9 +90,8 @@ impl Lower<'_> {
         let said = node.texts("routes");
         for (at, verb) in said.iter().enumerate() {
             if said[..at].iter().any(|earlier| earlier.value == verb.value) {
-                self.report(
-                    codes::BAD_CHOICES.at(&verb.span, format!("`{}` is repeated", verb.value)).help("remove one"),
-                );
+                let message = format!("`{}` is repeated", verb.value);
+                codes::BAD_CHOICES.report(self.diagnostics, &verb.span, message).help("remove one");
             }
         }
         Verb::ALL.into_iter().filter(|verb| said.iter().any(|each| each.value == verb.name())).collect()
@@ -105,11 +104,9 @@ impl Lower<'_> {
             (None, Some(_)) => "field",
             _ => return true,
         };
-        self.report(
-            codes::BAD_SOFT_DELETE
-                .at(&soft.span, format!("`{missing}` is missing"))
-                .help("`field` is the field that marks deleted items, `value` is its value in them"),
-        );
+        codes::BAD_SOFT_DELETE
+            .report(self.diagnostics, &soft.span, format!("`{missing}` is missing"))
+            .help("`field` is the field that marks deleted items, `value` is its value in them");
         false
     }
 
@@ -125,11 +122,9 @@ impl Lower<'_> {
         let given = node.get("tenant");
         match given.map(|node| (&node.value, &node.span)) {
             Some((Value::Boolean(false), _)) => return None,
-            Some((Value::Boolean(true), span)) => self.report(
-                codes::NO_TENANT_FIELD
-                    .at(span, "`tenant` names a field, or is `false`")
-                    .help(format!("remove it to use `{}`", design.tenant.field)),
-            ),
+            Some((Value::Boolean(true), span)) => codes::NO_TENANT_FIELD
+                .report(self.diagnostics, span, "`tenant` names a field, or is `false`")
+                .help(format!("remove it to use `{}`", design.tenant.field)),
             _ => {}
         }
         let text = given.and_then(Node::as_text);
@@ -139,20 +134,18 @@ impl Lower<'_> {
         }
         let names = fields.iter().map(|field| field.name.as_str());
         match (&text, wall) {
-            (Some(text), _) => self.report(
+            (Some(text), _) => codes::NO_TENANT_FIELD
+                .report(self.diagnostics, &text.span, format!("the entity has no field `{path}`"))
+                .help(did_you_mean(path, names)),
+            (None, Wall::Key | Wall::Attribute) => {
+                let message = format!("`{}` does not have the tenant field `{path}`", entry.key);
                 codes::NO_TENANT_FIELD
-                    .at(&text.span, format!("the entity has no field `{path}`"))
-                    .help(did_you_mean(path, names)),
-            ),
-            (None, Wall::Key | Wall::Attribute) => self.report(
-                codes::NO_TENANT_FIELD
-                    .at(&entry.key_span, format!("`{}` does not have the tenant field `{path}`", entry.key))
+                    .report(self.diagnostics, &entry.key_span, message)
                     .also(&design.tenant.span, "the tenant field of the design")
                     .help(format!(
-                        "add `{path}` to its fields, or name the field that holds the tenant with `tenant = \
-                         \"…\"`"
-                    )),
-            ),
+                        "add `{path}` to its fields, or name the field that holds the tenant with `tenant = \"…\"`"
+                    ));
+            }
             (None, Wall::Public | Wall::System) => {}
         }
         None
@@ -164,11 +157,9 @@ impl Lower<'_> {
             return Some(given.map_or_else(|| entry.key.clone(), |given| given.value));
         }
         if let Some(given) = given {
-            self.report(
-                codes::DOES_NOT_APPLY
-                    .at(&given.span, format!("the table `{}` has no discriminator", design.tables[table].id))
-                    .help("name the attribute in the table: `discriminator = \"type\"`"),
-            );
+            let message = format!("the table `{}` has no discriminator", design.tables[table].id);
+            let help = "name the attribute in the table: `discriminator = \"type\"`";
+            codes::DOES_NOT_APPLY.report(self.diagnostics, &given.span, message).help(help);
         }
         None
     }
@@ -192,15 +183,14 @@ impl Lower<'_> {
                 if declared.is_some_and(|node| node.section("index").iter().any(|index| index.key == entry.key)) {
                     continue;
                 }
-                self.report(
-                    codes::UNKNOWN_NAME
-                        .at(&entry.key_span, format!("the table `{}` has no index `{}`", table.id, entry.key))
-                        .also(&table.span, "the table")
-                        .help(match crate::diagnostic::closest(&entry.key, names) {
-                            Some(name) => format!("did you mean `{name}`?"),
-                            None => format!("declare it in the table: `index.{0} = [\"{0}PK\", \"{0}SK\"]`", entry.key),
-                        }),
-                );
+                let message = format!("the table `{}` has no index `{}`", table.id, entry.key);
+                codes::UNKNOWN_NAME
+                    .report(self.diagnostics, &entry.key_span, message)
+                    .also(&table.span, "the table")
+                    .help(match crate::diagnostic::closest(&entry.key, names) {
+                        Some(name) => format!("did you mean `{name}`?"),
+                        None => format!("declare it in the table: `index.{0} = [\"{0}PK\", \"{0}SK\"]`", entry.key),
+                    });
                 continue;
             };
             let when_text = entry.node.text("when");
@@ -272,11 +262,9 @@ impl Lower<'_> {
     fn duration(&mut self, text: &SpannedText) -> Option<u64> {
         let seconds = version::seconds(&text.value);
         if seconds.is_none() {
-            self.report(
-                codes::BAD_DURATION
-                    .at(&text.span, format!("`{}` is not a duration", text.value))
-                    .help("write a number and a unit: `30s`, `15m`, `12h`, `90d` or `2w`"),
-            );
+            codes::BAD_DURATION
+                .report(self.diagnostics, &text.span, format!("`{}` is not a duration", text.value))
+                .help("write a number and a unit: `30s`, `15m`, `12h`, `90d` or `2w`");
         }
         seconds
     }

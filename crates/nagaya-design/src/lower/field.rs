@@ -26,12 +26,10 @@ impl Lower<'_> {
         let mut fields = Vec::new();
         for entry in entries {
             if !is_field_name(&entry.key) {
-                self.report(
-                    codes::BAD_NAME.at(&entry.key_span, format!("`{}` is not a valid field name", entry.key)).help(
-                        "use letters, digits and `_`, starting with a letter; names that start with `_` are \
-                         reserved for the stores",
-                    ),
-                );
+                let message = format!("`{}` is not a valid field name", entry.key);
+                let help = "use letters, digits and `_`, starting with a letter; names that start with `_` are \
+                            reserved for the stores";
+                codes::BAD_NAME.report(self.diagnostics, &entry.key_span, message).help(help);
                 continue;
             }
             fields.extend(self.field(entry.key.clone(), &entry.key_span, &entry.node));
@@ -51,13 +49,10 @@ impl Lower<'_> {
             "number" => FieldType::Number,
             "integer" => FieldType::Integer,
             "boolean" => FieldType::Boolean,
-            "timestamp" => FieldType::Timestamp(match node.string("precision").as_deref() {
-                Some("millis") => TimestampPrecision::Millis,
-                Some("micros") => TimestampPrecision::Micros,
-                Some("epoch") => TimestampPrecision::Epoch,
-                Some("any") => TimestampPrecision::Any,
-                _ => TimestampPrecision::Seconds,
-            }),
+            "timestamp" => {
+                let precision = node.string("precision").and_then(|name| TimestampPrecision::named(&name));
+                FieldType::Timestamp(precision.unwrap_or(TimestampPrecision::Seconds))
+            }
             "date" => FieldType::Date,
             "ulid" => FieldType::Ulid,
             "uuid" => FieldType::Uuid,
@@ -70,11 +65,8 @@ impl Lower<'_> {
         if let (FieldType::Map(fields), Some(max)) = (&kind, node.get("max"))
             && !fields.is_empty()
         {
-            self.report(
-                codes::DOES_NOT_APPLY
-                    .at(&max.span, "`max` does not apply to a map with fields")
-                    .help("limit its fields instead"),
-            );
+            let message = "`max` does not apply to a map with fields";
+            codes::DOES_NOT_APPLY.report(self.diagnostics, &max.span, message).help("limit its fields instead");
         }
         if let FieldType::List(Some(_)) = &kind {
             self.element(node);
@@ -85,22 +77,17 @@ impl Lower<'_> {
             && min > max
         {
             let span = node.get("min").map_or(span.clone(), |node| node.span.clone());
-            self.report(
-                codes::EMPTY_RANGE
-                    .at(&span, format!("no value is at least {min} and at most {max}"))
-                    .help("`min` has to be at most `max`"),
-            );
+            let message = format!("no value is at least {min} and at most {max}");
+            codes::EMPTY_RANGE.report(self.diagnostics, &span, message).help("`min` has to be at most `max`");
         }
         let longest = node.text("pattern").and_then(|text| self.compiled(&text).as_ref().ok()?.max_bytes);
         if let (FieldType::String, Some(min), Some(longest)) = (&kind, min, longest)
             && min > longest as f64
         {
             let span = node.get("min").map_or(span.clone(), |node| node.span.clone());
-            self.report(
-                codes::EMPTY_RANGE
-                    .at(&span, format!("no text of at least {min} characters matches the pattern"))
-                    .help("lower `min`, or let the pattern match more"),
-            );
+            codes::EMPTY_RANGE
+                .report(self.diagnostics, &span, format!("no text of at least {min} characters matches the pattern"))
+                .help("lower `min`, or let the pattern match more");
         }
         let size = max.map(|max| max as usize);
         // A key that does not apply to the type has been reported.
@@ -115,12 +102,10 @@ impl Lower<'_> {
             since: since_text.as_ref().and_then(|text| self.condition(text)),
             secret: node.boolean("secret").unwrap_or(false),
             reference: node.get("references").and_then(|reference| {
+                let on_delete = reference.string("on_delete").and_then(|name| OnDelete::named(&name));
                 Some(Reference {
                     entity: reference.string("entity")?,
-                    on_delete: match reference.string("on_delete").as_deref() {
-                        Some("cascade") => OnDelete::Cascade,
-                        _ => OnDelete::Restrict,
-                    },
+                    on_delete: on_delete.unwrap_or(OnDelete::Restrict),
                     span: reference.get("entity")?.span.clone(),
                 })
             }),
@@ -148,14 +133,9 @@ impl Lower<'_> {
         let Some(form) = &field.text_syntax else { return };
         for choice in node.texts("one_of") {
             if !form.one_of.is_empty() && !form.accepts(&choice.value) {
-                self.report(
-                    codes::BAD_CHOICES
-                        .at(
-                            &choice.span,
-                            format!("`{}` is a choice, but `{}` does not accept it", choice.value, field.name),
-                        )
-                        .help("a choice has to fit `min`, `max`, `prefix`, `pattern` and `format` too"),
-                );
+                let message = format!("`{}` is a choice, but `{}` does not accept it", choice.value, field.name);
+                let help = "a choice has to fit `min`, `max`, `prefix`, `pattern` and `format` too";
+                codes::BAD_CHOICES.report(self.diagnostics, &choice.span, message).help(help);
             }
         }
     }
@@ -164,11 +144,8 @@ impl Lower<'_> {
     fn element(&mut self, list: &Node) {
         for entry in list.get("items").map_or(&[][..], Node::entries) {
             if matches!(entry.key.as_str(), "optional" | "default" | "immutable" | "readonly" | "references") {
-                self.report(
-                    codes::DOES_NOT_APPLY
-                        .at(&entry.key_span, format!("`{}` does not apply to the elements of a list", entry.key))
-                        .help("move it to the list"),
-                );
+                let message = format!("`{}` does not apply to the elements of a list", entry.key);
+                codes::DOES_NOT_APPLY.report(self.diagnostics, &entry.key_span, message).help("move it to the list");
             }
         }
     }
@@ -178,11 +155,9 @@ impl Lower<'_> {
         for entry in node.entries() {
             let Some(key) = grammar::FIELD.keys.iter().find(|key| key.name == entry.key) else { continue };
             if !key.only.is_empty() && !key.only.contains(&type_name) {
-                self.report(
-                    codes::DOES_NOT_APPLY
-                        .at(&entry.key_span, format!("`{}` does not apply to the type `{type_name}`", entry.key))
-                        .help(format!("it is for {}", list(key.only))),
-                );
+                let message = format!("`{}` does not apply to the type `{type_name}`", entry.key);
+                let help = format!("it is for {}", list(key.only));
+                codes::DOES_NOT_APPLY.report(self.diagnostics, &entry.key_span, message).help(help);
             }
         }
     }
@@ -197,11 +172,8 @@ impl Lower<'_> {
         });
         if !good {
             let wanted = if counts { "a whole number that is not negative" } else { "a number of the field's type" };
-            self.report(
-                codes::WRONG_TYPE
-                    .at(&value.span, format!("`{key}` should be {wanted}"))
-                    .help(format!("write {wanted}")),
-            );
+            let message = format!("`{key}` should be {wanted}");
+            codes::WRONG_TYPE.report(self.diagnostics, &value.span, message).help(format!("write {wanted}"));
             return None;
         }
         number
@@ -232,11 +204,9 @@ impl Lower<'_> {
         if let Some(prefix) = &prefix
             && !prefix.value.chars().all(|each| each.is_ascii_alphanumeric() || "_-.".contains(each))
         {
-            self.report(
-                codes::BAD_NAME
-                    .at(&prefix.span, format!("`{}` is not a valid prefix", prefix.value))
-                    .help("use letters, digits, `_`, `-` and `.`"),
-            );
+            codes::BAD_NAME
+                .report(self.diagnostics, &prefix.span, format!("`{}` is not a valid prefix", prefix.value))
+                .help("use letters, digits, `_`, `-` and `.`");
         }
         // Integers are not converted to floats, which lose digits beyond 2^53.
         let whole = |key: &str| node.integer(key).filter(|_| matches!(kind, FieldType::Integer));
@@ -246,14 +216,7 @@ impl Lower<'_> {
             pattern: pattern.and_then(|pattern| self.pattern(&pattern)),
             one_of,
             also: node.text("also").and_then(|also| self.bounded_pattern(&also)),
-            format: match node.string("format").as_deref().filter(|_| textual) {
-                Some("email") => Some(StringFormat::Email),
-                Some("uri") => Some(StringFormat::Uri),
-                Some("hostname") => Some(StringFormat::Hostname),
-                Some("ip") => Some(StringFormat::Ip),
-                Some("slug") => Some(StringFormat::Slug),
-                _ => None,
-            },
+            format: node.string("format").filter(|_| textual).and_then(|name| StringFormat::named(&name)),
             min_chars: min.filter(|_| textual).map_or(0, |min| min as usize),
             max_chars: max.filter(|_| textual).map_or(MAX_CHARS, |max| max as usize),
             bounds: (whole("min"), whole("max")),
@@ -269,14 +232,9 @@ impl Lower<'_> {
         match self.compiled(text).clone() {
             Ok(pattern) => Some(pattern),
             Err(reason) => {
-                self.report(
-                    codes::BAD_PATTERN
-                        .at(&text.span, format!("this regular expression cannot be used: {reason}"))
-                        .help(
-                            "it is matched against the whole text; single quotes save the backslashes: \
-                             `'[a-z]+[0-9]'`",
-                        ),
-                );
+                codes::BAD_PATTERN
+                    .report(self.diagnostics, &text.span, format!("this regular expression cannot be used: {reason}"))
+                    .help("it is matched against the whole text; single quotes save the backslashes: `'[a-z]+[0-9]'`");
                 None
             }
         }
@@ -286,11 +244,9 @@ impl Lower<'_> {
     fn bounded_pattern(&mut self, text: &SpannedText) -> Option<Pattern> {
         let pattern = self.pattern(text)?;
         if pattern.max_bytes.is_none() {
-            self.report(
-                codes::BAD_PATTERN
-                    .at(&text.span, "the length of these older values is not bounded")
-                    .help("bound the repetitions, such as `[a-z]{1,12}_[0-9]{1,12}`"),
-            );
+            codes::BAD_PATTERN
+                .report(self.diagnostics, &text.span, "the length of these older values is not bounded")
+                .help("bound the repetitions, such as `[a-z]{1,12}_[0-9]{1,12}`");
         }
         Some(pattern)
     }
@@ -300,15 +256,13 @@ impl Lower<'_> {
         if let Some(list) = node.get("one_of")
             && list.items().is_empty()
         {
-            self.report(
-                codes::BAD_CHOICES.at(&list.span, "the list of choices is empty").help("name at least one value"),
-            );
+            let message = "the list of choices is empty";
+            codes::BAD_CHOICES.report(self.diagnostics, &list.span, message).help("name at least one value");
         }
         for (at, choice) in choices.iter().enumerate() {
             if choices[..at].iter().any(|earlier| earlier.value == choice.value) {
-                self.report(
-                    codes::BAD_CHOICES.at(&choice.span, format!("`{}` is repeated", choice.value)).help("remove one"),
-                );
+                let message = format!("`{}` is repeated", choice.value);
+                codes::BAD_CHOICES.report(self.diagnostics, &choice.span, message).help("remove one");
             }
         }
         super::values(choices)
@@ -325,10 +279,8 @@ impl Lower<'_> {
             (FieldType::Timestamp(_) | FieldType::Date, Some("now")) => return Some(DefaultValue::Now),
             _ => {}
         }
-        let mut wrong = Vec::new();
-        field.check(&value, &field.name, &mut wrong);
         // A TOML date has been reported as an invalid value.
-        let good = value == Value::Null || wrong.is_empty();
+        let good = value == Value::Null || field.accepts(&value);
         if !good || (value == "new" && matches!(field.field_type, FieldType::String) && field.choices().is_empty()) {
             let help = match (&field.field_type, value.as_str()) {
                 (FieldType::String, Some("new")) => {
@@ -338,9 +290,8 @@ impl Lower<'_> {
                 (FieldType::Timestamp(_) | FieldType::Date, _) => format!("write {}, or \"now\"", field.expectation()),
                 _ => format!("write {}", field.expectation()),
             };
-            self.report(
-                codes::BAD_DEFAULT.at(&node.span, format!("`{}` does not accept its default", field.name)).help(help),
-            );
+            let message = format!("`{}` does not accept its default", field.name);
+            codes::BAD_DEFAULT.report(self.diagnostics, &node.span, message).help(help);
             return None;
         }
         Some(DefaultValue::Constant(value))

@@ -39,22 +39,17 @@ struct Lower<'a> {
 
 /// The default of `limit`.
 const DEFAULT_PAGE_SIZE: u32 = 100;
+/// What most names are made of.
+const LETTERS: &str = "use letters, digits and `_`, starting with a letter";
 
 impl<'a> Lower<'a> {
-    fn report(&mut self, diagnostic: Diagnostic) {
-        self.diagnostics.push(diagnostic);
-    }
-
     fn design(&mut self) -> Option<Design> {
         let root = self.root;
         // A name or version that cannot be read has been reported; the rest is still checked.
         let name = root.text("name").unwrap_or_else(|| SpannedText { value: "unnamed".to_owned(), span: 0..0 });
         if !is_system_name(&name.value) {
-            self.report(
-                codes::BAD_NAME
-                    .at(&name.span, format!("`{}` is not a valid system name", name.value))
-                    .help("use lower-case letters, digits and `-`, starting with a letter"),
-            );
+            let help = "use lower-case letters, digits and `-`, starting with a letter";
+            self.bad_name(&name.span, &name.value, "system name", help);
         }
         let version = root.text("version").and_then(|text| self.version(&text));
         let tenant = self.tenant(root.get("tenant")?)?;
@@ -65,11 +60,9 @@ impl<'a> Lower<'a> {
                 || prefix.value.ends_with('/')
                 || prefix.value.contains(['{', ' ', '?', '#']))
         {
-            self.report(
-                codes::BAD_PATH
-                    .at(&prefix.span, format!("`{}` is not a valid path prefix", prefix.value))
-                    .help("write it like `/v1`: with a slash at the start, without one at the end"),
-            );
+            codes::BAD_PATH
+                .report(self.diagnostics, &prefix.span, format!("`{}` is not a valid path prefix", prefix.value))
+                .help("write it like `/v1`: with a slash at the start, without one at the end");
         }
         let mut design = Design {
             database: root.string("database").unwrap_or_else(|| name.value.clone()),
@@ -115,23 +108,21 @@ impl<'a> Lower<'a> {
         let root = self.root;
         let (good, bad): (Vec<_>, Vec<_>) = root.section(section).iter().partition(|entry| is_field_name(&entry.key));
         for entry in bad {
-            self.report(
-                codes::BAD_NAME
-                    .at(&entry.key_span, format!("`{}` is not a valid name", entry.key))
-                    .help("use letters, digits and `_`, starting with a letter"),
-            );
+            self.bad_name(&entry.key_span, &entry.key, "name", LETTERS);
         }
         good
+    }
+
+    fn bad_name(&mut self, span: &Span, name: &str, what: &str, help: &str) {
+        codes::BAD_NAME.report(self.diagnostics, span, format!("`{name}` is not a valid {what}")).help(help);
     }
 
     fn version(&mut self, text: &SpannedText) -> Option<Version> {
         let version = text.value.parse().ok();
         if version.is_none() {
-            self.report(
-                codes::BAD_VERSION
-                    .at(&text.span, format!("`{}` is not a version", text.value))
-                    .help("write `major.minor`, such as `\"1.0\"`"),
-            );
+            codes::BAD_VERSION
+                .report(self.diagnostics, &text.span, format!("`{}` is not a version", text.value))
+                .help("write `major.minor`, such as `\"1.0\"`");
         }
         version
     }
@@ -151,11 +142,7 @@ impl<'a> Lower<'a> {
 
     fn field_name(&mut self, text: &SpannedText) {
         if !is_field_name(&text.value) {
-            self.report(
-                codes::BAD_NAME
-                    .at(&text.span, format!("`{}` is not a valid field name", text.value))
-                    .help("use letters, digits and `_`, starting with a letter"),
-            );
+            self.bad_name(&text.span, &text.value, "field name", LETTERS);
         }
     }
 
@@ -167,11 +154,9 @@ impl<'a> Lower<'a> {
             && !(1..=max).contains(&min)
         {
             let span = node.get("throughput").map_or(entry.key_span.clone(), |node| node.span.clone());
-            self.report(
-                codes::EMPTY_RANGE
-                    .at(&span, format!("the throughput range {min} to {max} is not possible"))
-                    .help("`min` is at least 1, and `max` at least `min`"),
-            );
+            codes::EMPTY_RANGE
+                .report(self.diagnostics, &span, format!("the throughput range {min} to {max} is not possible"))
+                .help("`min` is at least 1, and `max` at least `min`");
         }
         let mut indexes = Vec::new();
         for entry in node.section("index") {
@@ -211,22 +196,16 @@ impl<'a> Lower<'a> {
         let good = (3..=255).contains(&entry.key.len())
             && entry.key.chars().all(|each| each.is_ascii_alphanumeric() || "_.-".contains(each));
         if !good {
-            self.report(
-                codes::BAD_NAME
-                    .at(&entry.key_span, format!("`{}` is not a valid index name", entry.key))
-                    .help("use 3 to 255 letters, digits, `_`, `-` and `.`"),
-            );
+            let help = "use 3 to 255 letters, digits, `_`, `-` and `.`";
+            self.bad_name(&entry.key_span, &entry.key, "index name", help);
         }
     }
 
     fn attributes(&mut self, node: &Node) -> Option<KeyAttributes> {
         let [partition, sort] = node.pair()?;
         if partition.value == sort.value {
-            self.report(
-                codes::KEY_ATTRIBUTES
-                    .at(&node.span, format!("`{}` cannot be both parts of a key", sort.value))
-                    .help("name two different attributes"),
-            );
+            let message = format!("`{}` cannot be both parts of a key", sort.value);
+            codes::KEY_ATTRIBUTES.report(self.diagnostics, &node.span, message).help("name two different attributes");
             return None;
         }
         Some(KeyAttributes { partition: self.attribute(Some(partition))?, sort: self.attribute(Some(sort))? })
@@ -237,15 +216,8 @@ impl<'a> Lower<'a> {
         // An index mapping has other keys besides its attributes.
         let taken = matches!(text.value.as_str(), "wall" | "when");
         if !is_field_name(&text.value) || text.value.len() > 255 || taken {
-            self.report(
-                codes::BAD_NAME.at(&text.span, format!("`{}` is not a valid attribute name", text.value)).help(
-                    if taken {
-                        "`wall` and `when` mean something else in an index mapping: use another name"
-                    } else {
-                        "use letters, digits and `_`, starting with a letter"
-                    },
-                ),
-            );
+            let other = "`wall` and `when` mean something else in an index mapping: use another name";
+            self.bad_name(&text.span, &text.value, "attribute name", if taken { other } else { LETTERS });
             return None;
         }
         Some(text.value)
@@ -262,11 +234,8 @@ impl<'a> Lower<'a> {
         let found = names.clone().position(|name| name == text.value);
         // A declared part that was left out has already been reported.
         if found.is_none() && !self.root.section(section).iter().any(|entry| entry.key == text.value) {
-            self.report(
-                codes::UNKNOWN_NAME
-                    .at(&text.span, format!("there is no {what} `{}`", text.value))
-                    .help(did_you_mean(&text.value, names)),
-            );
+            let message = format!("there is no {what} `{}`", text.value);
+            codes::UNKNOWN_NAME.report(self.diagnostics, &text.span, message).help(did_you_mean(&text.value, names));
         }
         found
     }
@@ -276,10 +245,10 @@ impl<'a> Lower<'a> {
             Ok(condition) => Some(condition),
             Err(error) => {
                 let span = text.span_of(self.source, error.range);
-                self.report(codes::CONDITION_SYNTAX.at(&span, error.message).help(
-                    "write it like `completed = false`, `status in ('open', 'done')` or `exists taskId and \
-                     not isPrivate = true`",
-                ));
+                codes::CONDITION_SYNTAX.report(self.diagnostics, &span, error.message).help(
+                    "write it like `completed = false`, `status in ('open', 'done')` or `exists taskId and not \
+                     isPrivate = true`",
+                );
                 None
             }
         }

@@ -21,26 +21,24 @@ impl Lower<'_> {
             Some(_) => false,
         };
         if silent {
-            self.report(
-                codes::EMPTY_ROLE
-                    .at(
-                        &node.get("may").map_or(entry.key_span.clone(), |may| may.span.clone()),
-                        format!("the role `{}` permits nothing", entry.key),
-                    )
-                    .help(if operator {
-                        "remove `may` to permit everything that operators can do, or list permissions"
-                    } else {
-                        "list permissions, such as `may = [\"*.read\"]`; a caller who may do nothing needs no \
-                         role"
-                    }),
-            );
+            codes::EMPTY_ROLE
+                .report(
+                    self.diagnostics,
+                    &node.get("may").map_or(entry.key_span.clone(), |may| may.span.clone()),
+                    format!("the role `{}` permits nothing", entry.key),
+                )
+                .help(if operator {
+                    "remove `may` to permit everything that operators can do, or list permissions"
+                } else {
+                    "list permissions, such as `may = [\"*.read\"]`; a caller who may do nothing needs no role"
+                });
         }
         let mut may = Vec::new();
         for text in node.texts("may") {
             match self.permission(&text, design) {
-                Some(permission) if may.contains(&permission) => self.report(
-                    codes::BAD_PERMISSION.at(&text.span, format!("`{permission}` is repeated")).help("remove one"),
-                ),
+                Some(permission) if may.contains(&permission) => codes::BAD_PERMISSION
+                    .report(self.diagnostics, &text.span, format!("`{permission}` is repeated"))
+                    .help("remove one"),
                 permission => may.extend(permission),
             }
         }
@@ -71,7 +69,7 @@ impl Lower<'_> {
                     (text.span.clone(), format!("`{}` is not a permission", text.value), help)
                 }
             };
-            self.report(codes::BAD_PERMISSION.at(&span, message).help(help));
+            codes::BAD_PERMISSION.report(self.diagnostics, &span, message).help(help);
             return None;
         };
         if let Some(entity) = &permission.entity
@@ -79,11 +77,8 @@ impl Lower<'_> {
             && !self.root.section("entity").iter().any(|entry| entry.key == *entity)
         {
             let span = self.span_of(text, &(0..entity.len()));
-            self.report(
-                codes::BAD_PERMISSION
-                    .at(&span, format!("there is no entity `{entity}`"))
-                    .help(did_you_mean(entity, entities)),
-            );
+            let message = format!("there is no entity `{entity}`");
+            codes::BAD_PERMISSION.report(self.diagnostics, &span, message).help(did_you_mean(entity, entities));
         }
         Some(permission)
     }

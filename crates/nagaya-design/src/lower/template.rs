@@ -45,20 +45,17 @@ impl Lower<'_> {
                 whole = false;
                 let message = format!("`{}` is not an attribute of this key", entry.key);
                 let near = closest(&entry.key, names.iter().chain(settings).copied());
-                self.report(codes::KEY_ATTRIBUTES.at(&entry.key_span, message).help(match near {
+                codes::KEY_ATTRIBUTES.report(self.diagnostics, &entry.key_span, message).help(match near {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("the attributes are {}", list(&names)),
-                }));
+                });
             }
         }
         for name in names.iter().filter(|name| node.get(name).is_none()) {
             // A misspelt attribute has already been reported.
             if whole {
-                self.report(
-                    codes::KEY_ATTRIBUTES
-                        .at(at, format!("the key attribute `{name}` has no template"))
-                        .help(format!("add `{name} = \"…\"`")),
-                );
+                let message = format!("the key attribute `{name}` has no template");
+                codes::KEY_ATTRIBUTES.report(self.diagnostics, at, message).help(format!("add `{name} = \"…\"`"));
             }
         }
         let partition = node
@@ -79,7 +76,7 @@ impl Lower<'_> {
             Ok(raw) => raw,
             Err(error) => {
                 let span = self.span_of(&text, &error.range);
-                self.report(codes::TEMPLATE_SYNTAX.at(&span, error.message).help(error.help));
+                codes::TEMPLATE_SYNTAX.report(self.diagnostics, &span, error.message).help(error.help);
                 return None;
             }
         };
@@ -122,75 +119,60 @@ impl Lower<'_> {
     ) -> Option<&'f Arc<TextSyntax>> {
         let Some(found) = field::find(fields, path) else {
             let names = fields.iter().map(|field| field.name.as_str());
-            self.report(
-                codes::UNKNOWN_FIELD
-                    .at(span, format!("the entity has no field `{path}`"))
-                    .help(did_you_mean(path, names)),
-            );
+            let message = format!("the entity has no field `{path}`");
+            codes::UNKNOWN_FIELD.report(self.diagnostics, span, message).help(did_you_mean(path, names));
             return None;
         };
         if !found.has_known_type {
             return None;
         }
         if field::is_marked(fields, path, |field| field.secret) {
-            self.report(
-                codes::SECRET_IN_KEY
-                    .at(span, format!("`{path}` is secret, but keys are visible"))
-                    .help("keys appear in logs, cursors and metrics: use a separate field with a hash of it"),
-            );
+            codes::SECRET_IN_KEY
+                .report(self.diagnostics, span, format!("`{path}` is secret, but keys are visible"))
+                .help("keys appear in logs, cursors and metrics: use a separate field with a hash of it");
         }
         let optional = field::is_marked(fields, path, |field| field.optional);
         if optional && !context.former && !context.when.is_some_and(|when| when.requires(path)) {
-            self.report(
-                codes::OPTIONAL_IN_KEY
-                    .at(span, format!("`{path}` is optional, so the key could not always be rendered"))
-                    .also(&found.span, "optional here")
-                    .help(if context.index {
-                        format!(
-                            "make it required, or leave items without it out of the index: `when = \"exists {path}\"`"
-                        )
-                    } else {
-                        "make it required, or use another field".to_owned()
-                    }),
+            let message = format!("`{path}` is optional, so the key could not always be rendered");
+            codes::OPTIONAL_IN_KEY.report(self.diagnostics, span, message).also(&found.span, "optional here").help(
+                if context.index {
+                    format!("make it required, or leave items without it out of the index: `when = \"exists {path}\"`")
+                } else {
+                    "make it required, or use another field".to_owned()
+                },
             );
         }
         let Some(form) = &found.text_syntax else {
-            self.report(
-                codes::NOT_A_KEY_TYPE
-                    .at(span, format!("`{path}` is {}, which cannot be part of a key", a(found.field_type.name())))
-                    .help("string, integer, boolean, timestamp, date, ulid and uuid can"),
-            );
+            let message = format!("`{path}` is {}, which cannot be part of a key", a(found.field_type.name()));
+            let help = "string, integer, boolean, timestamp, date, ulid and uuid can";
+            codes::NOT_A_KEY_TYPE.report(self.diagnostics, span, message).help(help);
             return None;
         };
         if form.one_of.iter().any(String::is_empty) {
-            self.report(
-                codes::BAD_CHOICES
-                    .at(span, format!("`{path}` may be empty, but a key cannot contain an empty value"))
-                    .also(&found.span, "one of its choices is empty")
-                    .help("name the choice, such as `none`"),
-            );
+            let message = format!("`{path}` may be empty, but a key cannot contain an empty value");
+            codes::BAD_CHOICES
+                .report(self.diagnostics, span, message)
+                .also(&found.span, "one of its choices is empty")
+                .help("name the choice, such as `none`");
         }
         match form.scalar_type {
-            ScalarType::Timestamp(TimestampPrecision::Any) => self.report(
+            ScalarType::Timestamp(TimestampPrecision::Any) => {
+                let message = format!(
+                    "`{path}` has no fixed format: equal times have different texts, and text order is not time \
+                     order"
+                );
                 codes::FREE_TIMESTAMP
-                    .at(
-                        span,
-                        format!(
-                            "`{path}` has no fixed format: equal times have different texts, and text order is not \
-                             time order"
-                        ),
-                    )
+                    .report(self.diagnostics, span, message)
                     .also(&found.span, "declared with `precision = \"any\"`")
-                    .help("give it `precision = \"seconds\"`, `\"millis\"` or `\"micros\"`"),
-            ),
+                    .help("give it `precision = \"seconds\"`, `\"millis\"` or `\"micros\"`");
+            }
             ScalarType::Integer | ScalarType::Timestamp(TimestampPrecision::Epoch) => {
                 self.number_in_key(path, pad, span, found, form, context.sort);
             }
-            _ if pad.is_some() => self.report(
-                codes::TEMPLATE_SYNTAX
-                    .at(span, format!("`{path}` is {}, and only numbers are padded", a(found.field_type.name())))
-                    .help(format!("write `{{{path}}}`")),
-            ),
+            _ if pad.is_some() => {
+                let message = format!("`{path}` is {}, and only numbers are padded", a(found.field_type.name()));
+                codes::TEMPLATE_SYNTAX.report(self.diagnostics, span, message).help(format!("write `{{{path}}}`"));
+            }
             _ => {}
         }
         Some(form)
@@ -213,11 +195,9 @@ impl Lower<'_> {
             let one_length = min.zip(max).is_some_and(|(min, max)| min >= 0 && digits(min) == digits(max));
             if sort && !one_length {
                 let width = max.map_or(10, digits);
-                self.report(
-                    codes::UNPADDED_NUMBER
-                        .at(span, format!("`{path}` sorts as text here: 10 comes before 9"))
-                        .help(format!("pad it: `{{{path}:0{width}}}`")),
-                );
+                codes::UNPADDED_NUMBER
+                    .report(self.diagnostics, span, format!("`{path}` sorts as text here: 10 comes before 9"))
+                    .help(format!("pad it: `{{{path}:0{width}}}`"));
             }
             return;
         };
@@ -233,7 +213,10 @@ impl Lower<'_> {
         } else {
             return;
         };
-        self.report(codes::NUMBER_DOES_NOT_FIT.at(span, message).also(&field.span, "declared here").help(help));
+        codes::NUMBER_DOES_NOT_FIT
+            .report(self.diagnostics, span, message)
+            .also(&field.span, "declared here")
+            .help(help);
     }
 
     /// How the parser finds the end of a value.
@@ -256,11 +239,8 @@ impl Lower<'_> {
                 None => format!("`{path}` follows directly"),
             },
         };
-        self.report(
-            codes::TOUCHING_FIELDS
-                .at(span, format!("the end of this value is ambiguous: {touching}"))
-                .help("put a separator such as `#` after it"),
-        );
+        let message = format!("the end of this value is ambiguous: {touching}");
+        codes::TOUCHING_FIELDS.report(self.diagnostics, span, message).help("put a separator such as `#` after it");
         None
     }
 }

@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use nagaya_design::{Design, Verb};
-use nagaya_tenancy::{Error, Expected, IdGenerator, List, Nagaya, Operator, Page, Principal, Record, Tenant, Visitor};
+use nagaya_tenancy::{
+    ChangeSet, Error, Expected, IdGenerator, List, Nagaya, Operator, Page, Principal, Record, Tenant, Visitor,
+};
+use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
 use crate::{
@@ -77,8 +80,13 @@ impl Call {
 
     /// The time, as a value of a timestamp field.
     pub fn timestamp_now(&self, entity: &str, field: &str) -> Json {
+        self.timestamp(entity, field, self.now_millis())
+    }
+
+    /// A time in milliseconds since 1970, as a value of a timestamp field.
+    pub fn timestamp(&self, entity: &str, field: &str, millis: i64) -> Json {
         let field = self.design().entity(entity).and_then(|entity| entity.field(field));
-        field.and_then(|field| field.timestamp_value(self.now_millis())).unwrap_or_default()
+        field.and_then(|field| field.timestamp_value(millis)).unwrap_or_default()
     }
 
     /// The generator of ids.
@@ -197,6 +205,16 @@ impl Call {
             Ok(_) => Err(refused("Is too long, or empty.")),
             Err(_) => Err(refused("Is not printable.")),
         }
+    }
+
+    /// With an idempotency key, makes a change set one that happens once; `request` tells a repeated request from another one.
+    pub fn idempotent(&self, set: ChangeSet, request: impl Serialize) -> Result<ChangeSet, Problem> {
+        // JSON maps are sorted, and always serialize.
+        let request = || serde_json::to_vec(&request).unwrap_or_default();
+        Ok(match self.idempotency_key()? {
+            Some(key) => set.idempotent(key, &request()),
+            None => set,
+        })
     }
 
     fn principal(&self, tenant: Arc<str>) -> Principal {

@@ -1,8 +1,6 @@
 //! `DELETE`: deletes an item.
 
-use axum::http::StatusCode;
-
-use crate::{Answer, Call, Problem, answer::Content, call::with_handle, route::EntityId};
+use crate::{Answer, Call, Problem, call::with_handle, route::EntityId};
 
 /// Deletes an item; with `If-Match`, only that version.
 pub(super) async fn delete(call: &Call, id: EntityId) -> Result<Answer, Problem> {
@@ -11,5 +9,5 @@ pub(super) async fn delete(call: &Call, id: EntityId) -> Result<Answer, Problem>
     let expected = call.expected_version(&entity.name).await?;
 
     with_handle!(&handle, handle => handle.delete(&entity.name, &call.id(), expected).await)?;
-    Ok(Answer::new(StatusCode::NO_CONTENT, Content::None))
+    Ok(Answer::no_content())
 }

@@ -1,10 +1,9 @@
 //! `GET` of an access pattern.
 
-use axum::http::StatusCode;
 use nagaya_design::ResultKind;
 
 use super::read::record_or_not_modified;
-use crate::{Answer, Call, Problem, answer::Content, route::AccessId};
+use crate::{Answer, Call, Problem, route::AccessId};
 
 /// Answers an access pattern: with a page, the one item, or a count.
 pub(super) async fn list(call: &Call, id: AccessId) -> Result<Answer, Problem> {
@@ -15,6 +14,6 @@ pub(super) async fn list(call: &Call, id: AccessId) -> Result<Answer, Problem> {
             let record = page.records.into_iter().next().ok_or_else(Problem::not_found)?;
             Ok(record_or_not_modified(call, record))
         }
-        ResultKind::Many | ResultKind::Count => Ok(Answer::new(StatusCode::OK, Content::Page(page))),
+        ResultKind::Many | ResultKind::Count => Ok(Answer::page(page)),
     }
 }

@@ -11,7 +11,7 @@ use nagaya_store::{Measurement, StoreUsage};
 use prometheus_client::{
     encoding::text::encode,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
-    registry::{Registry, Unit},
+    registry::{Metric, Registry, Unit},
 };
 
 use super::{
@@ -155,30 +155,21 @@ impl RouteMetrics {
 impl Metrics {
     pub(crate) fn new() -> Self {
         let mut registry = Registry::with_prefix("nagaya");
-        let requests = Family::default();
-        registry.register("requests", "Requests, by status class", requests.clone());
+        let requests: Family<_, _> = registered(&mut registry, "requests", "Requests, by status class");
         let durations = Histograms::new_with_constructor(|| Histogram::new(BUCKETS));
         let help = "How long requests took";
         registry.register_with_unit("request_duration", help, Unit::Seconds, durations.clone());
         let rejections = Family::<Labels<1>, Counter>::default();
         let rejected = Rejection::ALL.map(|why| rejections.get_or_create_owned(&[("reason", why.name().to_owned())]));
         registry.register("requests_rejected", "Requests that were rejected", rejections);
-        let in_flight = Gauge::default();
-        registry.register("requests_in_flight", "Requests in flight", in_flight.clone());
-        let connections = Gauge::default();
-        registry.register("connections", "Open connections", connections.clone());
-        let breaches = Family::default();
+        let in_flight = registered(&mut registry, "requests_in_flight", "Requests in flight");
+        let connections = registered(&mut registry, "connections", "Open connections");
         let help = "Items that a read returned from behind another wall: anything but 0 is an alarm";
-        registry.register("wall_breaches", help, breaches.clone());
-        let tokens = Family::default();
+        let breaches = registered(&mut registry, "wall_breaches", help);
         let help = "Tokens that were verified; all others were in the cache";
-        registry.register("tokens_checked", help, tokens.clone());
-        let dropped = Counter::default();
-        registry.register(
-            "log_lines_dropped",
-            "Log lines that were dropped, because the reader was too slow",
-            dropped.clone(),
-        );
+        let tokens = registered(&mut registry, "tokens_checked", help);
+        let help = "Log lines that were dropped, because the reader was too slow";
+        let dropped = registered(&mut registry, "log_lines_dropped", help);
         let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("build", "The running version", build);
         let memory = Gauge::default();
@@ -249,6 +240,13 @@ impl Metrics {
         let _ = encode(&mut text, &self.registry);
         text
     }
+}
+
+/// A new metric of a registry.
+fn registered<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
 }
 
 /// The name of a method; `other` for one that HTTP does not define.

@@ -1,6 +1,6 @@
 //! Operations: one for each route.
 
-use axum::http::{Method, StatusCode};
+use axum::http::Method;
 use nagaya_design::{AccessPattern, Entity, OnDelete, ResultKind, Verb};
 use serde_json::{Map, Value as Json, json};
 
@@ -48,14 +48,8 @@ fn create(source: &Source<'_>, id: EntityId, in_path: &[(&str, &str)]) -> Json {
     made["links"] = links(source, id);
     let mut parameters = id_parameters(entity, in_path);
     parameters.push(parameters::reference("IdempotencyKey"));
-    let mut problems = vec![
-        StatusCode::CONFLICT,
-        StatusCode::PAYLOAD_TOO_LARGE,
-        StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        StatusCode::UNPROCESSABLE_ENTITY,
-        StatusCode::INSUFFICIENT_STORAGE,
-    ];
-    problems.extend((!in_path.is_empty()).then_some(StatusCode::NOT_FOUND));
+    let mut problems = vec![409, 413, 415, 422, 507];
+    problems.extend((!in_path.is_empty()).then_some(404));
     json!({
         "tags": [entity.name],
         "summary": format!("Create one {}", spaced_name(entity)),
@@ -77,7 +71,7 @@ fn read(source: &Source<'_>, id: EntityId, in_path: &[(&str, &str)]) -> Json {
         "summary": format!("Read one {}", spaced_name(entity)),
         "description": entity.description,
         "parameters": parameters,
-        "responses": responses::all(fine, &[StatusCode::NOT_FOUND]),
+        "responses": responses::all(fine, &[404]),
     })
 }
 
@@ -88,16 +82,9 @@ fn update(source: &Source<'_>, id: EntityId, in_path: &[(&str, &str)]) -> Json {
     let item = responses::item("The item as it is now.", &names.item, item_example(source, id));
     let mut parameters = id_parameters(entity, in_path);
     parameters.push(parameters::reference("IfMatch"));
-    let mut problems = vec![
-        StatusCode::NOT_FOUND,
-        StatusCode::PRECONDITION_FAILED,
-        StatusCode::PAYLOAD_TOO_LARGE,
-        StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        StatusCode::UNPROCESSABLE_ENTITY,
-        StatusCode::INSUFFICIENT_STORAGE,
-    ];
+    let mut problems = vec![404, 412, 413, 415, 422, 507];
     if !entity.unique.is_empty() || entity.fields.iter().any(|field| field.reference.is_some()) {
-        problems.push(StatusCode::CONFLICT);
+        problems.push(409);
     }
     let how = "A merge patch (RFC 7386): given fields are changed, `null` removes an optional field. A list is replaced as a \
                whole.";
@@ -106,7 +93,7 @@ fn update(source: &Source<'_>, id: EntityId, in_path: &[(&str, &str)]) -> Json {
         "summary": format!("Change one {}", spaced_name(entity)),
         "description": paragraphs([how, &constraints(source, entity)]),
         "parameters": parameters,
-        "requestBody": body(&["application/merge-patch+json", "application/json"], &names.patch, &example),
+        "requestBody": body(&[MERGE_PATCH, "application/json"], &names.patch, &example),
         "responses": responses::all(vec![(200, item)], &problems),
     })
 }
@@ -115,13 +102,13 @@ fn delete(source: &Source<'_>, id: EntityId, in_path: &[(&str, &str)]) -> Json {
     let entity = id.of(source.design);
     let mut parameters = id_parameters(entity, in_path);
     parameters.push(parameters::reference("IfMatch"));
-    let mut problems = vec![StatusCode::NOT_FOUND, StatusCode::PRECONDITION_FAILED, StatusCode::INSUFFICIENT_STORAGE];
+    let mut problems = vec![404, 412, 507];
     let mut sentences = Vec::new();
     for referer in source.design.referring_fields(entity) {
         let other = spaced_name(referer.entity);
         match referer.on_delete {
             OnDelete::Restrict => {
-                problems.push(StatusCode::CONFLICT);
+                problems.push(409);
                 sentences.push(format!("Not while any {other} refers to it (`{}`).", referer.field.name));
             }
             OnDelete::Cascade => {
@@ -155,7 +142,7 @@ fn list(source: &Source<'_>, id: AccessId, in_path: &[(&str, &str)]) -> Json {
     }
     // A path with an empty parameter is another path: 404.
     if access.returns == ResultKind::One || !in_path.is_empty() {
-        problems.push(StatusCode::NOT_FOUND);
+        problems.push(404);
     }
     let named = sentence(&access.name.replace('_', " "));
     json!({
@@ -167,6 +154,8 @@ fn list(source: &Source<'_>, id: AccessId, in_path: &[(&str, &str)]) -> Json {
     })
 }
 
+/// The media type of a merge patch.
+const MERGE_PATCH: &str = "application/merge-patch+json";
 /// Marks an operation whose response lasts until the client disconnects.
 const STREAM: &str = "x-nagaya-stream";
 
@@ -188,28 +177,23 @@ fn custom(source: &Source<'_>, id: CustomRouteId, route: &Route, in_path: &[(&st
         }
         fine
     };
-    let mut problems = vec![
-        StatusCode::NOT_FOUND,
-        StatusCode::CONFLICT,
-        StatusCode::PRECONDITION_FAILED,
-        StatusCode::UNPROCESSABLE_ENTITY,
-    ];
-    // A custom route that reads may write too, such as an audit record.
-    problems.push(StatusCode::INSUFFICIENT_STORAGE);
-    let mut operation = Map::new();
+    // A custom route that reads may write too, such as an audit record: 507.
+    let mut problems = vec![404, 409, 412, 422, 507];
+    let mut operation = json!({
+        "tags": [entity.map_or(&source.design.name, |entity| &entity.name)],
+        "summary": custom.summary.trim_end_matches('.'),
+        "parameters": in_path.iter().map(parameter).chain(custom.parameters.iter().cloned()).collect::<Vec<_>>(),
+    });
     if let Some(schema) = &custom.body_schema {
-        problems.extend([StatusCode::PAYLOAD_TOO_LARGE, StatusCode::UNSUPPORTED_MEDIA_TYPE]);
-        let merge = (route.method == Method::PATCH).then_some("application/merge-patch+json");
-        let content = merge.into_iter().chain(["application/json"]);
-        let content: Map<_, _> = content.map(|kind| (kind.to_owned(), json!({ "schema": schema }))).collect();
+        problems.extend([413, 415]);
+        let mut content = json!({ "application/json": { "schema": schema } });
+        if route.method == Method::PATCH {
+            content[MERGE_PATCH] = json!({ "schema": schema });
+        }
         // A body without fields can be left out.
         let needed = schema["required"].as_array().is_some_and(|required| !required.is_empty());
-        operation.insert("requestBody".to_owned(), json!({ "required": needed, "content": content }));
+        operation["requestBody"] = json!({ "required": needed, "content": content });
     }
-    operation.insert("tags".to_owned(), json!([entity.map_or(&source.design.name, |entity| &entity.name)]));
-    operation.insert("summary".to_owned(), custom.summary.trim_end_matches('.').into());
-    let parameters = in_path.iter().map(parameter).chain(custom.parameters.iter().cloned());
-    operation.insert("parameters".to_owned(), parameters.collect());
     let also = custom.other_statuses.iter().map(|&(status, means)| match status {
         ..400 => (status, fine(means)),
         _ => (status, responses::problem_response(&source.names.problem, means)),
@@ -218,11 +202,11 @@ fn custom(source: &Source<'_>, id: CustomRouteId, route: &Route, in_path: &[(&st
     if custom.parameters.contains(&parameters::reference("IfNoneMatch")) {
         fine.push((304, responses::not_modified()));
     }
-    operation.insert("responses".to_owned(), responses::all(fine, &problems));
+    operation["responses"] = responses::all(fine, &problems);
     if custom.stream_media_type.is_some() {
-        operation.insert(STREAM.to_owned(), true.into());
+        operation[STREAM] = true.into();
     }
-    operation.into()
+    operation
 }
 
 /// The parameters of an item's path.
@@ -231,9 +215,11 @@ fn id_parameters(entity: &Entity, in_path: &[(&str, &str)]) -> Vec<Json> {
 }
 
 fn body(kinds: &[&str], schema: &str, example: &Json) -> Json {
-    let content = json!({ "schema": responses::reference(schema), "example": example });
-    let content: Map<_, _> = kinds.iter().map(|kind| ((*kind).to_owned(), content.clone())).collect();
-    json!({ "required": true, "content": content })
+    let mut body = json!({ "required": true });
+    for kind in kinds {
+        body["content"][kind] = json!({ "schema": responses::reference(schema), "example": example });
+    }
+    body
 }
 
 fn item_example(source: &Source<'_>, id: EntityId) -> Json {

@@ -1,58 +1,42 @@
 //! Responses: what can come back, with which headers, and which problems.
 
-use axum::http::StatusCode;
 use nagaya_design::{Entity, ResultKind};
 use serde_json::{Map, Value as Json, json};
 
 use crate::ProblemCode;
 
 /// The statuses of problems that operations share: each with the name of its response, and what it means.
-const PROBLEMS: [(StatusCode, &str, &str); 14] = [
-    (StatusCode::BAD_REQUEST, "BadRequest", "A parameter, a header or the form of the body is wrong."),
-    (StatusCode::UNAUTHORIZED, "Unauthorized", "The token is missing or not accepted."),
-    (StatusCode::FORBIDDEN, "Forbidden", "The token does not allow this."),
-    (StatusCode::NOT_FOUND, "NotFound", "It does not exist, or it belongs to another tenant."),
-    (StatusCode::CONFLICT, "Conflict", "An existing item conflicts with it, or a referenced item does not exist."),
-    (
-        StatusCode::PRECONDITION_FAILED,
-        "VersionConflict",
-        "The item has changed since the version that `If-Match` names.",
-    ),
-    (StatusCode::PAYLOAD_TOO_LARGE, "TooLarge", "The body, or the item that it would create, is too large."),
-    (StatusCode::UNSUPPORTED_MEDIA_TYPE, "NotJson", "The `Content-Type` of the body is not JSON."),
-    (StatusCode::UNPROCESSABLE_ENTITY, "Invalid", "The fields do not fit; `errors` says which and why."),
-    (
-        StatusCode::TOO_MANY_REQUESTS,
-        "TooMany",
-        "The tenant sends too many requests; `Retry-After` says how long to wait.",
-    ),
-    (StatusCode::INTERNAL_SERVER_ERROR, "Internal", "The server failed."),
-    (StatusCode::SERVICE_UNAVAILABLE, "Unavailable", "It cannot be done now; `Retry-After` says how long to wait."),
-    (StatusCode::GATEWAY_TIMEOUT, "TimedOut", "It took too long; it is unknown whether it had an effect."),
-    (StatusCode::INSUFFICIENT_STORAGE, "OutOfSpace", "The store has no space left."),
+const PROBLEMS: [(u16, &str, &str); 14] = [
+    (400, "BadRequest", "A parameter, a header or the form of the body is wrong."),
+    (401, "Unauthorized", "The token is missing or not accepted."),
+    (403, "Forbidden", "The token does not allow this."),
+    (404, "NotFound", "It does not exist, or it belongs to another tenant."),
+    (409, "Conflict", "An existing item conflicts with it, or a referenced item does not exist."),
+    (412, "VersionConflict", "The item has changed since the version that `If-Match` names."),
+    (413, "TooLarge", "The body, or the item that it would create, is too large."),
+    (415, "NotJson", "The `Content-Type` of the body is not JSON."),
+    (422, "Invalid", "The fields do not fit; `errors` says which and why."),
+    (429, "TooMany", "The tenant sends too many requests; `Retry-After` says how long to wait."),
+    (500, "Internal", "The server failed."),
+    (503, "Unavailable", "It cannot be done now; `Retry-After` says how long to wait."),
+    (504, "TimedOut", "It took too long; it is unknown whether it had an effect."),
+    (507, "OutOfSpace", "The store has no space left."),
 ];
 
 /// The statuses of problems that every operation can answer with.
-const OF_EVERY_OPERATION: [StatusCode; 7] = [
-    StatusCode::BAD_REQUEST,
-    StatusCode::UNAUTHORIZED,
-    StatusCode::FORBIDDEN,
-    StatusCode::TOO_MANY_REQUESTS,
-    StatusCode::INTERNAL_SERVER_ERROR,
-    StatusCode::SERVICE_UNAVAILABLE,
-    StatusCode::GATEWAY_TIMEOUT,
-];
+const OF_EVERY_OPERATION: [u16; 7] = [400, 401, 403, 429, 500, 503, 504];
 
 /// The responses with problems that operations share, by name; `schema` is the name of the schema of a problem.
 pub(super) fn shared(schema: &str) -> Json {
-    let response = |(status, name, meaning): (StatusCode, &str, &str)| {
+    let mut responses = Map::new();
+    for (status, name, meaning) in PROBLEMS {
         let codes: Vec<_> = ProblemCode::ALL.iter().filter(|code| code.status == status && code.in_openapi).collect();
         let listed = codes.iter().map(|code| format!("`{}`", code.code)).collect::<Vec<_>>().join(", ");
         let example = codes.first().map(|code| {
             json!({
                 "type": format!("urn:nagaya:problem:{}", code.code),
                 "title": code.title(),
-                "status": status.as_u16(),
+                "status": status,
                 "code": code.code,
                 "detail": meaning,
                 "requestId": "01KG9S5Q60T4N2Y8ZC3M7VXR1E",
@@ -62,24 +46,24 @@ pub(super) fn shared(schema: &str) -> Json {
         let mut response = problem_response(schema, &description);
         response["content"]["application/problem+json"]["example"] = example.into();
         match status {
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            429 | 503 => {
                 response["headers"]["Retry-After"] = json!({ "$ref": "#/components/headers/RetryAfter" });
             }
-            StatusCode::UNAUTHORIZED => {
+            401 => {
                 response["headers"]["WWW-Authenticate"] = json!({ "$ref": "#/components/headers/Challenge" });
             }
             _ => {}
         }
-        (name.to_owned(), response)
-    };
-    Json::Object(PROBLEMS.into_iter().map(response).collect())
+        responses.insert(name.to_owned(), response);
+    }
+    responses.into()
 }
 
 /// A response with a problem; `schema` is the name of the schema of a problem.
 pub(super) fn problem_response(schema: &str, meaning: &str) -> Json {
     json!({
         "description": meaning,
-        "headers": Map::from_iter([request_id()]),
+        "headers": request_id(),
         "content": { "application/problem+json": { "schema": reference(schema) } },
     })
 }
@@ -145,14 +129,16 @@ pub(super) fn problem() -> Json {
 }
 
 /// The responses of an operation: its own, and the shared ones for problems of every operation and of these statuses.
-pub(super) fn all(own: Vec<(u16, Json)>, problems: &[StatusCode]) -> Json {
-    let problems =
-        PROBLEMS.iter().filter(|(status, ..)| OF_EVERY_OPERATION.contains(status) || problems.contains(status));
-    let problems = problems.map(|(status, name, _)| {
-        (status.as_u16().to_string(), json!({ "$ref": format!("#/components/responses/{name}") }))
-    });
+pub(super) fn all(own: Vec<(u16, Json)>, problems: &[u16]) -> Json {
+    let mut all = Map::new();
+    for (status, name, _) in PROBLEMS {
+        if OF_EVERY_OPERATION.contains(&status) || problems.contains(&status) {
+            all.insert(status.to_string(), json!({ "$ref": format!("#/components/responses/{name}") }));
+        }
+    }
     // The operation's own response replaces the shared one of the same status.
-    Json::Object(problems.chain(own.into_iter().map(|(status, response)| (status.to_string(), response))).collect())
+    all.extend(own.into_iter().map(|(status, response)| (status.to_string(), response)));
+    all.into()
 }
 
 /// A response with an item and its tag.
@@ -167,7 +153,7 @@ pub(super) fn item(description: &str, schema: &str, example: Json) -> Json {
 pub(super) fn data(description: &str, schema: Json) -> Json {
     json!({
         "description": description,
-        "headers": Map::from_iter([request_id()]),
+        "headers": request_id(),
         "content": {
             "application/json": {
                 "schema": { "type": "object", "properties": { "data": schema }, "required": ["data"], "additionalProperties": false },
@@ -222,7 +208,7 @@ pub(super) fn streamed(kind: &str) -> Json {
 
 /// A response without a body.
 pub(super) fn empty(description: &str) -> Json {
-    json!({ "description": description, "headers": Map::from_iter([request_id()]) })
+    json!({ "description": description, "headers": request_id() })
 }
 
 /// 304: the caller has the current version.
@@ -236,6 +222,7 @@ pub(super) fn reference(schema: &str) -> Json {
     json!({ "$ref": format!("#/components/schemas/{schema}") })
 }
 
-fn request_id() -> (String, Json) {
-    ("X-Request-Id".to_owned(), json!({ "$ref": "#/components/headers/RequestId" }))
+/// The header that every response has.
+fn request_id() -> Json {
+    json!({ "X-Request-Id": { "$ref": "#/components/headers/RequestId" } })
 }

@@ -129,12 +129,11 @@ fn object(fields: &[Field], purpose: Purpose) -> Map<String, Json> {
     // Items that are older than a field with a default do not have it.
     let needed = |field: &&&Field| purpose != Purpose::Patch && !field.optional && field.default.is_none();
     let required: Vec<_> = fields.iter().filter(needed).map(|field| field.name.as_str()).collect();
+    let mut properties = Map::new();
+    properties.extend(fields.iter().map(|field| (field.name.clone(), value(field, purpose))));
     let mut schema = Map::new();
     schema.insert("type".to_owned(), "object".into());
-    schema.insert(
-        "properties".to_owned(),
-        fields.iter().map(|field| (field.name.clone(), value(field, purpose))).collect(),
-    );
+    schema.insert("properties".to_owned(), properties.into());
     if !required.is_empty() {
         schema.insert("required".to_owned(), required.into());
     }

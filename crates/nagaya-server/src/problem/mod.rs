@@ -115,6 +115,11 @@ impl Problem {
         Problem::new(StatusCode::BAD_REQUEST, code, detail)
     }
 
+    /// 409 with a code of a system's own.
+    pub fn conflict(code: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> Self {
+        Problem::new(StatusCode::CONFLICT, code, detail)
+    }
+
     /// A parameter is not what it should be.
     pub fn bad_parameter(name: &str, detail: impl Into<String>) -> Self {
         Problem::of(ProblemCode::BAD_PARAMETER, "A parameter is wrong; `errors` says which.")

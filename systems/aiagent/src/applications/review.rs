@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use nagaya_server::{Answer, Call, Problem, ProblemCode, request_body};
 use nagaya_tenancy::{Error, ErrorKind, List, Operator, Record, Tenant};
 use serde::Deserialize;
@@ -148,27 +147,28 @@ async fn check_tenant_id_is_free(operator: &Operator, tenant: &str) -> Result<()
 
 /// What a decision changes in the application.
 fn outcome(product: &AppState, call: &Call, review: &Review) -> Map<String, Json> {
-    let mut outcome = Map::from_iter([
-        ("reviewedBy".to_owned(), (&*call.caller.user).into()),
-        ("reviewedAt".to_owned(), product.now(APPLICATION, "reviewedAt")),
-    ]);
-    match &review.decision {
-        Decision::Rejected => drop(outcome.insert("status".to_owned(), "rejected".into())),
-        Decision::Approved { tenant, .. } => {
-            outcome.insert("status".to_owned(), "approved".into());
-            outcome.insert("createdTenantId".to_owned(), tenant.as_str().into());
-        }
-    }
-    if let Some(comment) = &review.comment {
-        outcome.insert("reviewComment".to_owned(), comment.as_str().into());
-    }
+    let (status, tenant) = match &review.decision {
+        Decision::Rejected => ("rejected", None),
+        Decision::Approved { tenant, .. } => ("approved", Some(tenant)),
+    };
+    let mut outcome = fields(json!({
+        "status": status,
+        "reviewedBy": &*call.caller.user,
+        "reviewedAt": product.now(APPLICATION, "reviewedAt"),
+        "createdTenantId": tenant,
+        "reviewComment": review.comment,
+    }));
+    outcome.retain(|_, value| !value.is_null());
     outcome
+}
+
+fn fields(object: Json) -> Map<String, Json> {
+    object.as_object().cloned().unwrap_or_default()
 }
 
 /// Creates the tenant of an approved application with its first user and its policy in one transaction, unless it exists.
 /// `false`: another tenant has the id.
 async fn create_tenant(call: &Call, handle: &Tenant, application: &Application) -> Result<bool, Problem> {
-    let fields = |fields: Json| fields.as_object().cloned().unwrap_or_default();
     let tenant = json!({
         "name": application.tenant_name,
         "plan": application.plan,
@@ -201,17 +201,21 @@ async fn tenant_item(handle: &Tenant) -> Result<Option<Record>, Error> {
 async fn make_pending_again(operator: &Operator, application: &Record) -> Result<(), Problem> {
     let id = application.id();
     let id: Vec<_> = id.iter().map(String::as_str).collect();
-    let cleared = ["createdTenantId", "reviewedBy", "reviewedAt", "reviewComment"];
-    let mut patch: Map<_, _> = cleared.into_iter().map(|field| (field.to_owned(), Json::Null)).collect();
-    patch.insert("status".to_owned(), "pending".into());
-    match operator.update(APPLICATION, &id, patch, application).await {
+    let patch = json!({
+        "status": "pending",
+        "createdTenantId": null,
+        "reviewedBy": null,
+        "reviewedAt": null,
+        "reviewComment": null,
+    });
+    match operator.update(APPLICATION, &id, fields(patch), application).await {
         Err(error) if !matches!(error.kind(), ErrorKind::VersionConflict { .. }) => Err(error.into()),
         _ => Ok(()),
     }
 }
 
 fn not_pending() -> Problem {
-    Problem::new(StatusCode::CONFLICT, "not_pending", "The application has been reviewed.")
+    Problem::conflict("not_pending", "The application has been reviewed.")
 }
 
 fn tenant_id_taken() -> Problem {
@@ -222,5 +226,5 @@ fn tenant_id_taken() -> Problem {
 /// An application that did not come through this API, and has no applicant.
 fn no_applicant() -> Problem {
     let detail = "The application does not say which user it is from.";
-    Problem::new(StatusCode::CONFLICT, "no_applicant", detail)
+    Problem::conflict("no_applicant", detail)
 }

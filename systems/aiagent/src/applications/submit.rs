@@ -28,12 +28,8 @@ pub(crate) async fn submit(_: Arc<AppState>, call: Arc<Call>) -> Result<Answer, 
     let mut fields = call.parse_body::<NewApplication>()?.fields();
 
     fields.insert("applicantUserId".to_owned(), (&*call.caller.user).into());
-    let request = serde_json::to_vec(&(APPLICATION, &fields)).unwrap_or_default();
-    let set = call.system_operator("somebody applies for a tenant").change_set().create(APPLICATION, fields);
-    let set = match call.idempotency_key()? {
-        Some(key) => set.idempotent(key, &request),
-        None => set,
-    };
+    let set = call.system_operator("somebody applies for a tenant").change_set();
+    let set = call.idempotent(set, (APPLICATION, &fields))?.create(APPLICATION, fields);
     let application = set.commit().await?.into_iter().next().flatten().ok_or_else(Problem::internal)?;
     let mut answer = Answer::record(application);
     answer.status = StatusCode::CREATED;

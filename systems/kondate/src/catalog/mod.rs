@@ -8,7 +8,7 @@ pub(crate) mod counts;
 mod publish;
 mod save;
 
-use axum::http::{Method, StatusCode};
+use axum::http::Method;
 use nagaya_design::{Design, Field, Verb};
 use nagaya_server::{CustomRoute, Problem};
 use nagaya_tenancy::Tenant;
@@ -153,7 +153,7 @@ pub(crate) async fn author(tenant: &Tenant) -> Result<String, Problem> {
         Err(error) if error.is_not_found() => {
             let detail =
                 "Published and shared items show the name of their author: create a profile first (`POST /profile`).";
-            Err(Problem::new(StatusCode::CONFLICT, "no_profile", detail))
+            Err(Problem::conflict("no_profile", detail))
         }
         Err(error) => Err(error.into()),
     }

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use nagaya_design::{Design, Field};
-use nagaya_server::{Answer, Call, Content, Problem, RequestBody as _, request_body};
-use nagaya_tenancy::{ChangeSet, Error, Record, RecordOwner, Retry, SideRecord, Tenant};
-use serde_json::{Map, Value as Json, json};
+use nagaya_server::{Answer, Call, Problem, RequestBody as _, request_body};
+use nagaya_tenancy::{ChangeSet, Error, Record, RecordOwner, SideRecord, Tenant};
+use serde_json::{Value as Json, json};
 
 use super::{Kind, author, copied_fields};
-use crate::product::fields;
+use crate::product::{collected, fields, retried, unless_lost_race};
 
 request_body! {
     /// The body that publishes something. Recipes and sets have the same prices.
@@ -36,9 +35,7 @@ pub(super) async fn publish(kind: Kind, call: Arc<Call>) -> Result<Answer, Probl
     let tenant = call.tenant()?;
     let (names, id) = (kind.names(), id_in_path(kind, &call));
     let name = claim_name(kind, id);
-    let mut retry = Retry::default();
-    loop {
-        retry.attempt().await?;
+    let published = retried(|| async {
         // It is the caller's own, in the version that the caller knows.
         let own = tenant.get(names.own, &[id]).await?;
         call.check_if_match(&own)?;
@@ -62,58 +59,49 @@ pub(super) async fn publish(kind: Kind, call: Arc<Call>) -> Result<Answer, Probl
             let said = fields(json!({ "creator": &*tenant.principal().tenant, "millis": millis }));
             set = set.side_record(names.catalog, RecordOwner::System, &name, Some(said), claim.as_ref());
         }
-        match set.commit().await {
-            Ok(results) => {
-                // The own item comes first, then the complete copy.
-                let copy = results.into_iter().nth(1).flatten().ok_or_else(Problem::not_found)?;
-                return Ok(Answer::record(copy));
-            }
-            Err(error) if error.is_lost_race() => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+        unless_lost_race(set.commit().await)
+    });
+    // The own item comes first, then the complete copy.
+    let copy = published.await?.into_iter().nth(1).flatten();
+    copy.map(Answer::record).ok_or_else(Problem::not_found)
 }
 
 /// Removes an item of the caller from the catalog.
 pub(super) async fn withdraw(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem> {
-    let tenant = call.tenant()?;
-    let (names, id) = (kind.names(), id_in_path(kind, &call));
-    let mut retry = Retry::default();
-    loop {
-        retry.attempt().await?;
-        let own = tenant.get(names.own, &[id]).await?;
-        call.check_if_match(&own)?;
+    without_copies(kind, &call, |set, own, id| {
         if own.text("publishedAt").is_none() {
-            let detail = format!("The {} is not in the catalog.", names.own);
-            return Err(Problem::new(StatusCode::CONFLICT, "not_published", detail));
+            let detail = format!("The {} is not in the catalog.", own.entity());
+            return Err(Problem::conflict("not_published", detail));
         }
-
-        let set = tenant.change_set().update(names.own, &[id], fields(json!({ "publishedAt": null })), &own);
-        match add_deletion_of_copies(&tenant, set, kind, &own, id).await?.commit().await {
-            Ok(_) => return Ok(Answer::new(StatusCode::NO_CONTENT, Content::None)),
-            Err(error) if error.is_lost_race() => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+        Ok(set.update(own.entity(), &[id], fields(json!({ "publishedAt": null })), own))
+    })
+    .await
 }
 
 /// Deletes an item of the caller with its copies. A concurrent publication is detected by the version.
 pub(super) async fn delete(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem> {
-    let tenant = call.tenant()?;
-    let (names, id) = (kind.names(), id_in_path(kind, &call));
-    let mut retry = Retry::default();
-    loop {
-        retry.attempt().await?;
-        let own = tenant.get(names.own, &[id]).await?;
-        call.check_if_match(&own)?;
+    without_copies(kind, &call, |set, own, id| Ok(set.delete(own.entity(), &[id], own))).await
+}
 
-        let set = tenant.change_set().delete(names.own, &[id], &own);
-        match add_deletion_of_copies(&tenant, set, kind, &own, id).await?.commit().await {
-            Ok(_) => return Ok(Answer::new(StatusCode::NO_CONTENT, Content::None)),
-            Err(error) if error.is_lost_race() => {}
-            Err(error) => return Err(error.into()),
+/// Changes an item of the caller, in the version that the caller knows, and deletes its copies.
+async fn without_copies(
+    kind: Kind,
+    call: &Call,
+    change: impl Fn(ChangeSet, &Record, &str) -> Result<ChangeSet, Problem>,
+) -> Result<Answer, Problem> {
+    let tenant = call.tenant()?;
+    let id = id_in_path(kind, call);
+    let changed = retried(|| async {
+        let own = tenant.get(kind.names().own, &[id]).await?;
+        call.check_if_match(&own)?;
+        let mut set = change(tenant.change_set(), &own, id)?;
+        if let Some(at) = own.text("publishedAt") {
+            let there = copies(&tenant, kind, at, id).await?.into_iter().filter(|copy| copy.exists);
+            set = there.fold(set, |set, copy| set.delete(copy.entity, &copy.id, None));
         }
-    }
+        unless_lost_race(set.commit().await)
+    });
+    changed.await.map(|_| Answer::no_content())
 }
 
 fn id_in_path(kind: Kind, call: &Call) -> &str {
@@ -131,9 +119,8 @@ fn claim_name(kind: Kind, id: &str) -> String {
 fn publication_time(call: &Call, kind: Kind, claim: Option<&SideRecord>) -> Result<(String, i64), Problem> {
     let last = claim.and_then(|claim| claim.number("millis")).and_then(|last| i64::try_from(last).ok());
     let millis = last.map_or(call.now_millis(), |last| call.now_millis().max(last.saturating_add(1_000)));
-    let field = call.design().entity(kind.names().catalog).and_then(|entity| entity.field("createdAt"));
-    let instant = field.and_then(|field| field.timestamp_value(millis));
-    let at = instant.as_ref().and_then(Json::as_str).ok_or_else(Problem::internal)?;
+    let instant = call.timestamp(kind.names().catalog, "createdAt", millis);
+    let at = instant.as_str().ok_or_else(Problem::internal)?;
     Ok((at.to_owned(), millis))
 }
 
@@ -165,7 +152,7 @@ fn add_copy(call: &Call, set: ChangeSet, kind: Kind, own: &Record, author: &str,
         Some(value) => Some((field.name.clone(), value)),
         None => field.optional.then(|| (field.name.clone(), Json::Null)),
     };
-    let mut given: Map<_, _> = copied_fields(call.design(), names.own, copy.entity).filter_map(given).collect();
+    let mut given = collected(copied_fields(call.design(), names.own, copy.entity).filter_map(given));
     given.insert("creatorName".to_owned(), author.into());
     given.extend(call.body.get("price").map(|price| ("price".to_owned(), price.clone())));
     if copy.exists {
@@ -179,21 +166,8 @@ fn add_copy(call: &Call, set: ChangeSet, kind: Kind, own: &Record, author: &str,
     set.create(copy.entity, given)
 }
 
-/// Adds the deletion of the copies of an own item to a change set.
-async fn add_deletion_of_copies(
-    tenant: &Tenant,
-    set: ChangeSet,
-    kind: Kind,
-    own: &Record,
-    id: &str,
-) -> Result<ChangeSet, Error> {
-    let Some(at) = own.text("publishedAt") else { return Ok(set) };
-    let there = copies(tenant, kind, at, id).await?.into_iter().filter(|copy| copy.exists);
-    Ok(there.fold(set, |set, copy| set.delete(copy.entity, &copy.id, None)))
-}
-
 fn id_taken(kind: Kind) -> Problem {
     let own = kind.names().own;
     let detail = format!("A {own} of another user has this id in the catalog: copy yours, and publish the copy.");
-    Problem::new(StatusCode::CONFLICT, "id_taken", detail)
+    Problem::conflict("id_taken", detail)
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use nagaya_server::{Answer, Call, Content, Problem};
-use nagaya_tenancy::{Expected, Record, Retry};
+use nagaya_server::{Answer, Call, Problem};
+use nagaya_tenancy::{Expected, Record};
 use serde_json::{Map, Value as Json};
 
 use super::{Kind, counts::CatalogEntry};
+use crate::product::{collected, find, retried, unless_lost_race};
 
 /// Saves an item of the catalog. A saved item stays as it is, unless the item was published again since.
 pub(super) async fn save(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem> {
@@ -21,14 +21,9 @@ pub(super) async fn save(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem>
 
     let fields = saved_fields(&copy);
     let [id] = call.path_parameters([names.id]);
-    let mut retry = Retry::default();
-    loop {
-        retry.attempt().await?;
-        let there = tenant.get_many(&[(names.saved, &[id])]).await?.into_iter().next().flatten();
-        let written = match there {
-            Some(there) if CatalogEntry::saved(kind, &there) == CatalogEntry::copy(kind, &copy) => {
-                return Ok(Answer::record(there));
-            }
+    let saved = retried(|| async {
+        let written = match find(&tenant, names.saved, &[id]).await? {
+            Some(there) if CatalogEntry::saved(kind, &there) == CatalogEntry::copy(kind, &copy) => Ok(there),
             Some(there) => tenant.update(names.saved, &[id], fields.clone(), &there).await,
             None => {
                 let mut fields = fields.clone();
@@ -36,29 +31,23 @@ pub(super) async fn save(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem>
                 tenant.create(names.saved, fields).await
             }
         };
-        match written {
-            Ok(record) => return Ok(Answer::record(record)),
-            Err(error) if error.is_lost_race() => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+        unless_lost_race(written)
+    });
+    saved.await.map(Answer::record)
 }
 
 /// Removes a saved item; also succeeds if it was not saved.
 pub(super) async fn unsave(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem> {
     let names = kind.names();
     let [id] = call.path_parameters([names.id]);
-    let mut problems = Vec::new();
-    if let Some(field) = call.design().entity(names.saved).and_then(|saved| saved.field(names.id)) {
-        field.check(&id.into(), names.id, &mut problems);
-    }
     // A text that cannot be an id: 404.
-    if !problems.is_empty() {
+    let field = call.design().entity(names.saved).and_then(|saved| saved.field(names.id));
+    if field.is_some_and(|field| !field.accepts(&id.into())) {
         return Err(Problem::not_found());
     }
     match call.tenant()?.delete(names.saved, &[id], Expected::Any).await {
         Err(error) if !error.is_not_found() => Err(error.into()),
-        _ => Ok(Answer::new(StatusCode::NO_CONTENT, Content::None)),
+        _ => Ok(Answer::no_content()),
     }
 }
 
@@ -66,5 +55,5 @@ pub(super) async fn unsave(kind: Kind, call: Arc<Call>) -> Result<Answer, Proble
 fn saved_fields(copy: &Record) -> Map<String, Json> {
     let kept =
         [("creatorId", "creatorId"), ("createdAt", "catalogCreatedAt"), ("title", "title"), ("imageUrl", "imageUrl")];
-    kept.map(|(from, to)| (to.to_owned(), copy.json(from).unwrap_or_default())).into_iter().collect()
+    collected(kept.map(|(from, to)| (to.to_owned(), copy.json(from).unwrap_or_default())))
 }

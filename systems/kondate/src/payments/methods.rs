@@ -1,9 +1,8 @@
 //! Payment methods: added by a token of the provider, one of them the default, removed here and at the provider.
 
-use axum::http::{StatusCode, header};
-use nagaya_server::{Answer, Content, Problem, ProblemCode, request_body};
+use nagaya_server::{Answer, Problem, ProblemCode, request_body};
 use nagaya_store::Value;
-use nagaya_tenancy::{ChangeSet, List, Record, Retry};
+use nagaya_tenancy::{ChangeSet, List, Record};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -13,7 +12,7 @@ use super::{
     text,
     wallet::{PendingPayment, Wallet, commit_or_lost_race},
 };
-use crate::product::fields;
+use crate::product::{fields, find, retried, unless_lost_race};
 
 pub(super) const ADD_SUMMARY: &str =
     "Adds a payment method by the provider's token for it; 200 if it is there already.";
@@ -41,20 +40,19 @@ pub(super) async fn add(call: PaymentCall) -> Result<Answer, Problem> {
     // The provider accepts it.
     let card = call.payments.attach_card(&token).await?;
 
-    let mut retry = Retry::default();
-    loop {
-        retry.attempt().await?;
+    let added = retried(|| async {
         let wallet = call.without_pending_payment().await?;
         let methods = call.methods().await?;
         if let Some(there) = call.with_token(&methods, &token).await? {
-            return match make_default && !is_default(there) {
-                true => call.set_default(&there.id()).await.map(Answer::record),
-                false => Ok(Answer::record(there.clone())),
+            let there = match make_default && !is_default(there) {
+                true => call.set_default(&there.id()).await?,
+                false => there.clone(),
             };
+            return Ok(Some(Answer::record(there)));
         }
         if methods.len() >= MAX_METHODS {
             let detail = format!("There are {MAX_METHODS} payment methods: remove one first.");
-            return Err(Problem::new(StatusCode::CONFLICT, "too_many", detail));
+            return Err(Problem::conflict("too_many", detail));
         }
         let is_default_now = make_default || !methods.iter().any(is_default);
         let method = json!({
@@ -68,18 +66,12 @@ pub(super) async fn add(call: PaymentCall) -> Result<Answer, Problem> {
         });
         let set = call.change(&wallet).create(METHOD, fields(method));
         let set = if is_default_now { unset_default(set, &methods) } else { set };
-        match set.commit().await {
-            Err(error) if error.is_lost_race() => {}
-            added => {
-                let method = added?.into_iter().next().flatten().ok_or_else(Problem::internal)?;
-                let place = call.http.location(&format!("/payment-methods/{}", text(&method, "paymentMethodId")));
-                let mut answer = Answer::record(method);
-                answer.status = StatusCode::CREATED;
-                answer.set_header(header::LOCATION, &place);
-                return Ok(answer);
-            }
-        }
-    }
+        let Some(added) = unless_lost_race(set.commit().await)? else { return Ok(None) };
+        let method = added.into_iter().next().flatten().ok_or_else(Problem::internal)?;
+        let place = call.http.location(&format!("/payment-methods/{}", text(&method, "paymentMethodId")));
+        Ok(Some(Answer::created(method, &place)))
+    });
+    added.await
 }
 
 /// Makes a method the default one: 200 with it.
@@ -92,9 +84,7 @@ pub(super) async fn make_default(call: PaymentCall) -> Result<Answer, Problem> {
 /// No other method becomes the default: the user decides which card is charged.
 pub(super) async fn remove(call: PaymentCall) -> Result<Answer, Problem> {
     let id = method_in_path(&call)?;
-    let mut retry = Retry::default();
-    loop {
-        retry.attempt().await?;
+    let removed = retried(|| async {
         let wallet = call.without_pending_payment().await?;
         let method = call.tenant.get(METHOD, &[&id]).await?;
         call.http.check_if_match(&method)?;
@@ -105,15 +95,17 @@ pub(super) async fn remove(call: PaymentCall) -> Result<Answer, Problem> {
         };
         if pays(call.subscription().await?)? && pays(call.present_subscription().await?)? {
             let detail = "The subscription is paid with it: cancel that, and wait for its end.";
-            return Err(Problem::new(StatusCode::CONFLICT, "in_use", detail));
+            return Err(Problem::conflict("in_use", detail));
         }
 
         let removal = Removal { method: id.clone() };
-        if call.begin(&wallet, &PendingPayment::Removal(removal)).await? {
-            call.without_pending_payment().await?;
-            return Ok(Answer::new(StatusCode::NO_CONTENT, Content::None));
+        if !call.begin(&wallet, &PendingPayment::Removal(removal)).await? {
+            return Ok(None);
         }
-    }
+        call.without_pending_payment().await?;
+        Ok(Some(Answer::no_content()))
+    });
+    removed.await
 }
 
 /// A pending removal of a method.
@@ -125,7 +117,7 @@ pub(super) struct Removal {
 impl Removal {
     /// Removes the card at the provider, and then the method.
     pub(super) async fn end(&self, call: &PaymentCall, wallet: &Wallet) -> Result<(), Problem> {
-        let found = call.tenant.get_many(&[(METHOD, &[&self.method])]).await?.into_iter().next().flatten();
+        let found = find(&call.tenant, METHOD, &[&self.method]).await?;
         let Some(method) = found else { return commit_or_lost_race(call.change(wallet)).await.map(drop) };
         match call.token(&self.method).await? {
             Some(token) if call.check_provider(&method).is_ok() => match call.payments.detach_card(&token).await {
@@ -160,24 +152,23 @@ impl PaymentCall {
 
     /// Makes a method the default one, in place of another.
     async fn set_default(&self, id: &[String]) -> Result<Record, Problem> {
-        let mut retry = Retry::default();
-        loop {
-            retry.attempt().await?;
+        let preferred = retried(|| async {
             let wallet = self.without_pending_payment().await?;
             let mut methods = self.methods().await?;
             let at = methods.iter().position(|method| method.id() == id).ok_or_else(Problem::not_found)?;
             let method = methods.swap_remove(at);
             self.http.check_if_match(&method)?;
             if is_default(&method) {
-                return Ok(method);
+                return Ok(Some(method));
             }
             let id: Vec<_> = id.iter().map(String::as_str).collect();
             let set = self.change(&wallet).update(METHOD, &id, fields(json!({ "isDefault": true })), &method);
-            match unset_default(set, &methods).commit().await {
-                Err(error) if error.is_lost_race() => {}
-                preferred => return preferred?.into_iter().next().flatten().ok_or_else(Problem::internal),
-            }
-        }
+            let Some(preferred) = unless_lost_race(unset_default(set, &methods).commit().await)? else {
+                return Ok(None);
+            };
+            preferred.into_iter().next().flatten().ok_or_else(Problem::internal).map(Some)
+        });
+        preferred.await
     }
 }
 

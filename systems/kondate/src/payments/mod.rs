@@ -15,14 +15,14 @@ use axum::http::{Method, StatusCode};
 use nagaya_design::{Design, Verb};
 use nagaya_server::{Answer, Call, CustomRoute, Problem, RequestBody as _};
 use nagaya_tenancy::{Record, Tenant};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
 pub use self::{
     local::LocalPayments,
     port::{Card, CardToken, ChargeId, PaymentError, PaymentFuture, PaymentProvider, SubscriptionStatus},
     standing::SubscriptionState,
 };
-use crate::product::item;
+use crate::product::{find, item};
 
 const METHOD: &str = "payment_method";
 const PURCHASE: &str = "purchase";
@@ -137,7 +137,7 @@ impl PaymentCall {
     /// The token of the payment method of a pending payment; or why it cannot be charged: the method does not exist any more,
     /// or the provider has changed since.
     async fn chargeable_token(&self, method: &str) -> Result<Result<CardToken, String>, Problem> {
-        let found = self.tenant.get_many(&[(METHOD, &[method])]).await?.into_iter().next().flatten();
+        let found = find(&self.tenant, METHOD, &[method]).await?;
         if found.is_some_and(|found| self.check_provider(&found).is_err()) {
             tracing::error!("a payment was pending at a provider that is no longer used: check its result there");
             return Ok(Err("The payment method is kept at a provider that is no longer used.".to_owned()));
@@ -161,13 +161,7 @@ impl PaymentCall {
             return Ok(());
         }
         let detail = "It is kept at a payment provider that is no longer used: add it here again.";
-        Err(Problem::new(StatusCode::CONFLICT, "other_provider", detail))
-    }
-
-    /// An instant, in the form of a timestamp field.
-    fn instant(&self, entity: &str, field: &str, millis: i64) -> Json {
-        let field = self.http.design().entity(entity).and_then(|entity| entity.field(field));
-        field.and_then(|field| field.timestamp_value(millis)).unwrap_or_default()
+        Err(Problem::conflict("other_provider", detail))
     }
 }
 
@@ -189,5 +183,5 @@ impl From<PaymentError> for Problem {
 
 fn no_method() -> Problem {
     let detail = "There is no default payment method: add one, or name one as `paymentMethodId`.";
-    Problem::new(StatusCode::CONFLICT, "no_payment_method", detail)
+    Problem::conflict("no_payment_method", detail)
 }

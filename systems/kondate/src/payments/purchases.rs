@@ -1,6 +1,5 @@
 //! Purchases: a recipe or set of the catalog, paid once per idempotency key.
 
-use axum::http::{StatusCode, header};
 use nagaya_design::{Design, FieldError};
 use nagaya_server::{Answer, Problem, RequestBody as _, request_body};
 use nagaya_tenancy::{ChangeSet, Error, ErrorKind, List, RecordOwner, Retry, SideRecord};
@@ -52,21 +51,17 @@ pub(super) async fn buy(call: PaymentCall) -> Result<Answer, Problem> {
     let key = call.http.idempotency_key()?.ok_or_else(idempotency_key_required)?;
     let request = serde_json::to_string(&call.http.body).unwrap_or_default();
 
+    let note = async |name: &str| call.tenant.side_record(PURCHASE, RecordOwner::Tenant, name).await;
     let mut retry = Retry::default();
     loop {
         retry.attempt().await?;
         let wallet = call.without_pending_payment().await?;
         // The key was not used yet.
-        if let Some(slip) = call.tenant.side_record(PURCHASE, RecordOwner::Tenant, &receipt_record_name(key)).await? {
+        if let Some(slip) = note(&receipt_record_name(key)).await? {
             return call.earlier_result(&slip, &request).await;
         }
         // The item is not paid with another key. A concurrent purchase from here on changes the wallet that was read before.
-        if call
-            .tenant
-            .side_record(PURCHASE, RecordOwner::Tenant, &bought_record_name(&order.target_type, &order.target_id))
-            .await?
-            .is_some()
-        {
+        if note(&bought_record_name(&order.target_type, &order.target_id)).await?.is_some() {
             return Err(already_bought());
         }
         let purchase = call.offer(kind, &order).await?;
@@ -196,10 +191,8 @@ impl PaymentCall {
             return Err(PaymentError::Declined(reason.to_owned()).into());
         }
         let (at, id) = (text("purchasedAt"), text("purchaseId"));
-        let mut answer = Answer::record(self.tenant.get(PURCHASE, &[at, id]).await?);
-        answer.status = StatusCode::CREATED;
-        answer.set_header(header::LOCATION, &self.http.location(&format!("/purchases/{at}/{id}")));
-        Ok(answer)
+        let purchase = self.tenant.get(PURCHASE, &[at, id]).await?;
+        Ok(Answer::created(purchase, &self.http.location(&format!("/purchases/{at}/{id}"))))
     }
 }
 
@@ -225,17 +218,17 @@ fn bought_record_name(target_type: &str, target_id: &str) -> String {
 
 fn already_bought() -> Problem {
     let detail = "Already bought: see `GET /purchases`. You were not charged again.";
-    Problem::new(StatusCode::CONFLICT, "already_bought", detail)
+    Problem::conflict("already_bought", detail)
 }
 
 fn own_item() -> Problem {
     let detail = "It is your own item: you cannot buy it.";
-    Problem::new(StatusCode::CONFLICT, "own_item", detail)
+    Problem::conflict("own_item", detail)
 }
 
 fn price_changed(amount: u64) -> Problem {
     let detail = format!("It costs {amount} {CURRENCY} now: send that `amount` to buy it. Nothing has been charged.");
-    Problem::new(StatusCode::CONFLICT, "price_changed", detail)
+    Problem::conflict("price_changed", detail)
 }
 
 fn idempotency_key_required() -> Problem {

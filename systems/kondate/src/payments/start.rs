@@ -1,6 +1,5 @@
 //! Starting a subscription: the one change of it that goes through the wallet.
 
-use axum::http::{StatusCode, header};
 use nagaya_server::{Answer, Problem, request_body};
 use nagaya_tenancy::{ChangeSet, Retry};
 use serde::{Deserialize, Serialize};
@@ -34,7 +33,7 @@ pub(super) async fn start(call: PaymentCall) -> Result<Answer, Problem> {
             call.present_subscription().await?.map(|current| current.deserialize::<Subscription>()).transpose()?;
         if current.is_some_and(|current| current.is_running()) {
             let detail = "A subscription is running: it can be canceled or resumed.";
-            return Err(Problem::new(StatusCode::CONFLICT, "subscribed", detail));
+            return Err(Problem::conflict("subscribed", detail));
         }
         let start = Start {
             key: call.http.ids().ulid(call.http.now_millis()),
@@ -47,10 +46,8 @@ pub(super) async fn start(call: PaymentCall) -> Result<Answer, Problem> {
         }
         // A concurrent call may have completed it; the provider gives every caller the same answer.
         start.end(&call, &call.wallet().await?).await?.map_err(Problem::from)?;
-        let mut answer = Answer::record(call.tenant.get(SUBSCRIPTION, &[]).await?);
-        answer.status = StatusCode::CREATED;
-        answer.set_header(header::LOCATION, &call.http.location("/subscription"));
-        return Ok(answer);
+        let started = call.tenant.get(SUBSCRIPTION, &[]).await?;
+        return Ok(Answer::created(started, &call.http.location("/subscription")));
     }
 }
 
@@ -131,6 +128,6 @@ impl Start {
             None => set.create(SUBSCRIPTION, item),
             Some(over) => set.update(SUBSCRIPTION, &[], item, &over),
         };
-        Ok(SubscriptionNotice::Started.add_to(set))
+        Ok(SubscriptionNotice::STARTED.add_to(set))
     }
 }

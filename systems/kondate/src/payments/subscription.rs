@@ -2,12 +2,15 @@
 
 use axum::http::StatusCode;
 use nagaya_server::{Answer, Problem};
-use nagaya_tenancy::{ChangeSet, Record, Retry};
+use nagaya_tenancy::{ChangeSet, Record};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
 use super::{PaymentCall, SUBSCRIPTION, SubscriptionState, SubscriptionStatus};
-use crate::{notifications::notification, product::fields};
+use crate::{
+    notifications::notification,
+    product::{fields, find, retried, unless_lost_race},
+};
 
 pub(super) const CANCEL_SUMMARY: &str = "Ends the subscription at the end of the paid period.";
 pub(super) const RESUME_SUMMARY: &str = "Revokes a cancellation, until the end of the period.";
@@ -36,39 +39,33 @@ impl Subscription {
 
 /// Lets the subscription end with its period: 200 with it.
 pub(super) async fn cancel(call: PaymentCall) -> Result<Answer, Problem> {
-    let mut retry = Retry::default();
-    loop {
-        retry.attempt().await?;
+    let canceled = retried(|| async {
         let (current, subscription) = call.running().await?;
         if subscription.cancel_at_period_end {
-            return Ok(Answer::record(current));
+            return Ok(Some(current));
         }
         let standing = call.payments.cancel(&subscription.provider_subscription_id).await?;
-        if let Some(applied) = call.apply(&current, &standing).await? {
-            return Ok(Answer::record(applied));
-        }
-    }
+        call.apply(&current, &standing).await
+    });
+    canceled.await.map(Answer::record)
 }
 
 /// Takes a cancellation back: 200 with the subscription.
 pub(super) async fn resume(call: PaymentCall) -> Result<Answer, Problem> {
-    let mut retry = Retry::default();
-    loop {
-        retry.attempt().await?;
+    let resumed = retried(|| async {
         let (current, subscription) = call.running().await?;
         if !subscription.cancel_at_period_end {
-            return Ok(Answer::record(current));
+            return Ok(Some(current));
         }
         // The period is not over yet.
         if call.is_past(&subscription) {
             let detail = "The period is over, and the subscription with it: start another one.";
-            return Err(Problem::new(StatusCode::CONFLICT, "period_over", detail));
+            return Err(Problem::conflict("period_over", detail));
         }
         let standing = call.payments.resume(&subscription.provider_subscription_id).await?;
-        if let Some(applied) = call.apply(&current, &standing).await? {
-            return Ok(Answer::record(applied));
-        }
-    }
+        call.apply(&current, &standing).await
+    });
+    resumed.await.map(Answer::record)
 }
 
 /// Gets the state of the subscription from the provider, and stores it: 200 with it.
@@ -79,7 +76,7 @@ pub(super) async fn refresh(call: PaymentCall) -> Result<Answer, Problem> {
 impl PaymentCall {
     /// The subscription, running or over.
     pub(super) async fn subscription(&self) -> Result<Option<Record>, Problem> {
-        Ok(self.tenant.get_many(&[(SUBSCRIPTION, &[])]).await?.into_iter().next().flatten())
+        Ok(find(&self.tenant, SUBSCRIPTION, &[]).await?)
     }
 
     /// The current subscription. After the end of its period, the provider is asked for the state.
@@ -98,17 +95,14 @@ impl PaymentCall {
 
     /// The subscription with the state that the provider reports.
     async fn refreshed(&self) -> Result<Record, Problem> {
-        let mut retry = Retry::default();
-        loop {
-            retry.attempt().await?;
+        retried(|| async {
             let current = self.tenant.get(SUBSCRIPTION, &[]).await?;
             self.check_provider(&current)?;
             let subscription: Subscription = current.deserialize()?;
             let standing = self.payments.subscription_status(&subscription.provider_subscription_id).await?;
-            if let Some(applied) = self.apply(&current, &standing).await? {
-                return Ok(applied);
-            }
-        }
+            self.apply(&current, &standing).await
+        })
+        .await
     }
 
     /// Whether its period is over. Timestamps of one field are ordered as texts.
@@ -124,7 +118,7 @@ impl PaymentCall {
         let subscription: Subscription = current.deserialize()?;
         if !subscription.is_running() {
             let detail = "The subscription is over: start another one.";
-            return Err(Problem::new(StatusCode::CONFLICT, "not_running", detail));
+            return Err(Problem::conflict("not_running", detail));
         }
         self.check_provider(&current)?;
         Ok((current, subscription))
@@ -144,21 +138,12 @@ impl PaymentCall {
         }
         let renewed = patch["currentPeriodEnd"].as_str() > subscription.current_period_end.as_deref();
         let set = self.tenant.change_set().update(SUBSCRIPTION, &[], patch, current);
-        let set = match SubscriptionNotice::of(
-            from,
-            standing.state,
-            subscription.cancel_at_period_end,
-            standing.ends_with_period,
-            renewed,
-        ) {
+        let (ended, ends) = (subscription.cancel_at_period_end, standing.ends_with_period);
+        let set = match SubscriptionNotice::of(from, standing.state, ended, ends, renewed) {
             Some(notice) => notice.add_to(set),
             None => set,
         };
-        match set.commit().await {
-            Ok(changed) => Ok(changed.into_iter().next().flatten()),
-            Err(error) if error.is_lost_race() => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        Ok(unless_lost_race(set.commit().await)?.and_then(|changed| changed.into_iter().next().flatten()))
     }
 
     /// The fields of the state that the provider reports.
@@ -166,59 +151,45 @@ impl PaymentCall {
         fields(json!({
             "providerSubscriptionId": standing.subscription,
             "status": standing.state.name(),
-            "currentPeriodEnd": self.instant(SUBSCRIPTION, "currentPeriodEnd", standing.period_end),
+            "currentPeriodEnd": self.http.timestamp(SUBSCRIPTION, "currentPeriodEnd", standing.period_end),
             "cancelAtPeriodEnd": standing.ends_with_period,
         }))
     }
 }
 
-/// A notification about a change of the subscription.
+/// A notification about a change of the subscription: the end of its kind, its title and its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SubscriptionNotice {
-    Started,
-    Active,
-    PastDue,
-    Canceled,
-    Ending,
-    Resumed,
-    Renewed,
-}
+pub(super) struct SubscriptionNotice(&'static str, &'static str, &'static str);
 
 impl SubscriptionNotice {
+    pub(super) const STARTED: Self = SubscriptionNotice("started", "Your subscription has started", "Thank you.");
+    const ACTIVE: Self =
+        SubscriptionNotice("active", "Your subscription is paid", "It goes on until the end of its period.");
+    const PAST_DUE: Self =
+        SubscriptionNotice("past_due", "A payment is missing", "See to your payment method; it is tried again.");
+    const CANCELED: Self =
+        SubscriptionNotice("canceled", "Your subscription is over", "You can start another one at any time.");
+    const ENDING: Self =
+        SubscriptionNotice("ending", "Your subscription will end", "It runs until the end of its period.");
+    const RESUMED: Self =
+        SubscriptionNotice("resumed", "Your subscription goes on", "The cancellation has been taken back.");
+    const RENEWED: Self =
+        SubscriptionNotice("renewed", "Your subscription has been renewed", "Another period has begun.");
+
     /// The notification about a change: only the most important part.
     fn of(from: SubscriptionState, to: SubscriptionState, ended: bool, ends: bool, renewed: bool) -> Option<Self> {
         match to {
-            SubscriptionState::Canceled if from != to => Some(SubscriptionNotice::Canceled),
-            SubscriptionState::PastDue if from != to => Some(SubscriptionNotice::PastDue),
-            SubscriptionState::Active if from != to => Some(SubscriptionNotice::Active),
+            SubscriptionState::Canceled if from != to => Some(SubscriptionNotice::CANCELED),
+            SubscriptionState::PastDue if from != to => Some(SubscriptionNotice::PAST_DUE),
+            SubscriptionState::Active if from != to => Some(SubscriptionNotice::ACTIVE),
             SubscriptionState::Canceled => None,
-            _ if ends != ended => Some(if ends { SubscriptionNotice::Ending } else { SubscriptionNotice::Resumed }),
-            _ => renewed.then_some(SubscriptionNotice::Renewed),
+            _ if ends != ended => Some(if ends { SubscriptionNotice::ENDING } else { SubscriptionNotice::RESUMED }),
+            _ => renewed.then_some(SubscriptionNotice::RENEWED),
         }
     }
 
     pub(super) fn add_to(self, set: ChangeSet) -> ChangeSet {
-        let (kind, title, body) = match self {
-            SubscriptionNotice::Started => ("started", "Your subscription has started", "Thank you."),
-            SubscriptionNotice::Active => {
-                ("active", "Your subscription is paid", "It goes on until the end of its period.")
-            }
-            SubscriptionNotice::PastDue => {
-                ("past_due", "A payment is missing", "See to your payment method; it is tried again.")
-            }
-            SubscriptionNotice::Canceled => {
-                ("canceled", "Your subscription is over", "You can start another one at any time.")
-            }
-            SubscriptionNotice::Ending => {
-                ("ending", "Your subscription will end", "It runs until the end of its period.")
-            }
-            SubscriptionNotice::Resumed => {
-                ("resumed", "Your subscription goes on", "The cancellation has been taken back.")
-            }
-            SubscriptionNotice::Renewed => {
-                ("renewed", "Your subscription has been renewed", "Another period has begun.")
-            }
-        };
+        let SubscriptionNotice(kind, title, body) = self;
         set.create("notification", notification(&format!("subscription_{kind}"), title, body))
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
 use super::{METHOD, PaymentCall, methods::Removal, purchases::PendingPurchase, start::Start};
-use crate::product::fields;
+use crate::product::{fields, unless_lost_race};
 
 const WALLET_RECORD: &str = "wallet";
 
@@ -92,9 +92,5 @@ impl PaymentCall {
 
 /// Commits a change set; `false` if another writer was faster.
 pub(super) async fn commit_or_lost_race(set: ChangeSet) -> Result<bool, Problem> {
-    match set.commit().await {
-        Ok(_) => Ok(true),
-        Err(error) if error.is_lost_race() => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+    Ok(unless_lost_race(set.commit().await)?.is_some())
 }

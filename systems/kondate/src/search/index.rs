@@ -3,6 +3,8 @@
 //! A record beside the item says which terms have postings. It is written in the same set as the postings, so it is always
 //! right: a change that is processed twice, late, or by two processes at once does no harm, and neither does a crash.
 
+use std::collections::BTreeMap;
+
 use nagaya_tenancy::{ChangeSet, Error, Nagaya, Principal, Record, RecordOwner, Retry, SideRecord, Tenant};
 use serde_json::{Map, Value as Json, json};
 
@@ -10,7 +12,7 @@ use super::{
     Collection,
     terms::{self, Weighted},
 };
-use crate::product::{MAX_CHANGES, fields};
+use crate::product::{MAX_CHANGES, collected, fields};
 
 /// The user that writes postings.
 const USER: &str = "search";
@@ -139,7 +141,7 @@ impl<'i> Postings<'i> {
             &["kind", "term", "targetId"]
         };
         let texts = names.iter().zip(self.posting(term)).map(|(name, value)| ((*name).to_owned(), Json::from(value)));
-        texts.chain([("weight".to_owned(), Json::from(weight))]).collect()
+        collected(texts.chain([("weight".to_owned(), Json::from(weight))]))
     }
 }
 
@@ -172,13 +174,11 @@ pub(super) fn posted(note: &SideRecord) -> Weighted {
 
 /// The record of the posted terms.
 fn record_fields(posted: &Weighted) -> Map<String, Json> {
-    let mut fields: Map<String, Json> = Map::new();
-    let weights: std::collections::BTreeSet<i64> = posted.values().copied().collect();
-    for weight in weights {
-        let terms = posted.iter().filter(|(_, each)| **each == weight).map(|(term, _)| term.as_str());
-        fields.insert(weight.to_string(), terms.collect::<Vec<_>>().join(" ").into());
+    let mut by_weight: BTreeMap<i64, Vec<&str>> = BTreeMap::new();
+    for (term, weight) in posted {
+        by_weight.entry(*weight).or_default().push(term);
     }
-    fields
+    collected(by_weight.into_iter().map(|(weight, terms)| (weight.to_string(), terms.join(" ").into())))
 }
 
 impl Collection {

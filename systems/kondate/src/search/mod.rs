@@ -11,9 +11,9 @@ mod tests;
 
 use std::sync::Arc;
 
-use axum::http::{Method, StatusCode};
+use axum::http::Method;
 use nagaya_design::Verb;
-use nagaya_server::{Answer, Call, Content, CustomRoute, Problem, RequiredCaller};
+use nagaya_server::{Answer, Call, CustomRoute, Problem, RequiredCaller};
 use nagaya_tenancy::Page;
 use serde_json::{Value as Json, json};
 
@@ -130,7 +130,7 @@ async fn listed(call: &Arc<Call>, collection: &'static Collection) -> Result<Ans
         None => call.list(collection.access, &[]).await?,
         Some(question) => search_page(call, collection, question).await?,
     };
-    Ok(Answer::new(StatusCode::OK, Content::Page(page)))
+    Ok(Answer::page(page))
 }
 
 async fn search_page(call: &Call, collection: &'static Collection, question: &str) -> Result<Page, Problem> {

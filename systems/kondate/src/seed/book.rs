@@ -10,6 +10,7 @@ use super::{
     evening, id, instant, random_later_evening, start,
     texts::{MENUS, MenuText, TEXTS},
 };
+use crate::product::fields;
 
 /// One of how many recipes and of how many menus is published.
 const PUBLISHED_ONE_IN: (usize, usize) = (20, 6);
@@ -235,8 +236,7 @@ fn published(
     };
     let (complete, short) = (copy(copied), copy(&["title", "tags"]));
     let name = format!("published-{own}-{}", own_fields[id].as_str().unwrap_or_default());
-    let claim = [("creator", json!(cook.id)), ("millis", json!(offer.moment))];
-    let claim = claim.map(|(field, value)| (field.to_owned(), value)).into_iter().collect();
+    let claim = fields(json!({ "creator": cook.id, "millis": offer.moment }));
     let items = vec![
         SeedItem::new(own, moment, &mut rng, own_fields),
         SeedItem::new(catalog, offer.moment, &mut rng, complete),

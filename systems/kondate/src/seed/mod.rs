@@ -117,7 +117,7 @@ struct WriteGroup {
 
 impl SeedItem {
     fn new(entity: &'static str, moment: i64, rng: &mut Rng, fields: Json) -> Self {
-        let mut fields = if let Json::Object(fields) = fields { fields } else { Map::new() };
+        let mut fields = crate::product::fields(fields);
         fields.retain(|_, value| !value.is_null());
         SeedItem { entity, moment, bits: rng.bits(), fields }
     }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     plans::{CURRENT, NEXT, PLAN},
-    product::{MAX_CHANGES, all},
+    product::{MAX_CHANGES, all, collected},
 };
 
 pub(super) const SUMMARY: &str = "Adds the ingredients of a plan to the list: equal ones summed up, without what is in the \
@@ -80,12 +80,13 @@ async fn needs(tenant: &Tenant, plan: &Record) -> Result<Needs, Error> {
     let items = plan.json("items").unwrap_or_default();
     let items = items.as_array().into_iter().flatten().filter(|item| item["cooked"] != true);
     let items: Vec<_> = items.filter_map(|item| Some((item["recipeId"].as_str()?, item))).collect();
-    let ids: Vec<[&str; 1]> =
-        items.iter().map(|(id, _)| [*id]).collect::<std::collections::BTreeSet<_>>().into_iter().collect();
+    let mut ids: Vec<[&str; 1]> = items.iter().map(|(id, _)| [*id]).collect();
+    ids.sort_unstable();
+    ids.dedup();
     let wanted: Vec<(&str, &[&str])> = ids.iter().map(|id| ("recipe", id.as_slice())).collect();
     let found = tenant.get_many(&wanted).await?;
-    let recipes: BTreeMap<&str, Record> =
-        ids.iter().zip(found).filter_map(|([id], recipe)| Some((*id, recipe?))).collect();
+    let mut recipes: BTreeMap<&str, Record> = BTreeMap::new();
+    recipes.extend(ids.iter().zip(found).filter_map(|([id], recipe)| Some((*id, recipe?))));
 
     let mut needs = Needs::default();
     for (id, item) in items {
@@ -125,5 +126,5 @@ fn fields(line: &ShoppingLine, plan: &Record) -> Map<String, Json> {
         ("recipeId", line.recipe.as_deref().map(Json::from)),
         (PLAN_ID_FIELD, plan.json(PLAN_ID_FIELD)),
     ];
-    fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    collected(fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))))
 }

@@ -1,149 +1,82 @@
-//! Request bodies as structs: [`request_body!`] gives a struct its parser and its JSON Schema.
+//! Request bodies: the fields that a route takes, with their checks and their JSON Schema.
 
-use axum::http::StatusCode;
+use nagaya_design::FieldError;
 use nagaya_server::Problem;
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::{Map, Value as Json, json};
 
-/// Declares the body of a route. The doc comment of a field is its description in the OpenAPI document.
-macro_rules! request_body {
-    ($(#[$about:meta])* struct $name:ident { $(#[doc = $description:literal] $field:ident: $type:ty,)+ }) => {
-        $(#[$about])*
-        pub(super) struct $name {
-            $(#[doc = $description] pub(super) $field: $type,)+
-        }
-
-        impl $name {
-            /// Reads a body. The problem names every field that does not fit.
-            pub(super) fn parse(body: &serde_json::Map<String, serde_json::Value>) -> Result<Self, nagaya_server::Problem> {
-                use super::body::{check_known, parse_field};
-
-                let mut errors = Vec::new();
-                check_known(body, &[$(stringify!($field)),+], &mut errors);
-                $(let $field = parse_field::<$type>(body, stringify!($field), &mut errors);)+
-                match ($($field,)+) {
-                    ($(Some($field),)+) if errors.is_empty() => Ok($name { $($field),+ }),
-                    _ => Err(super::body::problem(errors)),
-                }
-            }
-
-            pub(super) fn schema() -> serde_json::Value {
-                super::body::object_schema(&[$((
-                    stringify!($field),
-                    $description.trim(),
-                    <$type as super::body::BodyField>::schema(),
-                    <$type as super::body::BodyField>::REQUIRED,
-                )),+])
-            }
-        }
-    };
-}
-pub(super) use request_body;
-
-/// The type of a field of a request body.
-pub(super) trait BodyField: Sized {
+/// A field of a request body.
+pub(super) struct BodyField {
+    pub(super) name: &'static str,
+    pub(super) values: Values,
     /// Whether the field has to be given.
-    const REQUIRED: bool = true;
-
-    /// Reads the value; `None`: the field is left out. The error says what the value has to be.
-    fn parse(value: Option<&Json>) -> Result<Self, String>;
-
-    fn schema() -> Json;
+    pub(super) required: bool,
+    /// Its description in the OpenAPI document.
+    pub(super) description: &'static str,
 }
 
-/// A text of 1 to `MAX` characters.
-pub(super) struct Text<const MAX: usize>(pub(super) String);
+/// The values that a field can have.
+pub(super) enum Values {
+    Boolean,
+    /// A text of 1 to so many characters.
+    Text(usize),
+    /// The same, or null.
+    NullableText(usize),
+}
 
-impl<const MAX: usize> BodyField for Text<MAX> {
-    fn parse(value: Option<&Json>) -> Result<Self, String> {
-        match value {
-            None => Err("Is missing.".to_owned()),
-            Some(Json::String(text)) if text.is_empty() => Err("Has to be at least 1 character.".to_owned()),
-            Some(Json::String(text)) if text.chars().count() > MAX => {
-                Err(format!("Has to be at most {MAX} characters."))
-            }
-            Some(Json::String(text)) => Ok(Text(text.clone())),
-            Some(_) => Err("Has to be a text.".to_owned()),
+impl Values {
+    fn schema(&self) -> Json {
+        match self {
+            Values::Boolean => json!({ "type": "boolean" }),
+            Values::Text(max) => json!({ "type": "string", "minLength": 1, "maxLength": max }),
+            Values::NullableText(max) => json!({ "anyOf": [Values::Text(*max).schema(), { "type": "null" }] }),
         }
     }
 
-    fn schema() -> Json {
-        json!({ "type": "string", "minLength": 1, "maxLength": MAX })
-    }
-}
-
-impl BodyField for bool {
-    fn parse(value: Option<&Json>) -> Result<Self, String> {
-        value.and_then(Json::as_bool).ok_or_else(|| "Has to be true or false.".to_owned())
-    }
-
-    fn schema() -> Json {
-        json!({ "type": "boolean" })
-    }
-}
-
-/// A field that can be left out.
-impl<T: BodyField> BodyField for Option<T> {
-    const REQUIRED: bool = false;
-
-    fn parse(value: Option<&Json>) -> Result<Self, String> {
-        value.map(|value| T::parse(Some(value))).transpose()
-    }
-
-    fn schema() -> Json {
-        T::schema()
-    }
-}
-
-/// A value that can be null.
-pub(super) struct Nullable<T>(pub(super) Option<T>);
-
-impl<T: BodyField> BodyField for Nullable<T> {
-    fn parse(value: Option<&Json>) -> Result<Self, String> {
-        match value {
-            Some(Json::Null) => Ok(Nullable(None)),
-            value => T::parse(value).map(|value| Nullable(Some(value))),
+    /// What is wrong with a value.
+    fn error(&self, value: &Json) -> Option<String> {
+        match (self, value) {
+            (Values::NullableText(_), Json::Null) | (Values::Boolean, Json::Bool(_)) => None,
+            (Values::Boolean, _) => Some("has to be true or false".to_owned()),
+            (Values::Text(max) | Values::NullableText(max), Json::String(text)) => match text.chars().count() {
+                0 => Some("has to be at least 1 character".to_owned()),
+                count => (count > *max).then(|| format!("has to be at most {max} characters")),
+            },
+            _ => Some("has to be a text".to_owned()),
         }
     }
+}
 
-    fn schema() -> Json {
-        json!({ "anyOf": [T::schema(), { "type": "null" }] })
+/// Reads a body. The problem names every field that does not fit.
+pub(super) fn parse<B: DeserializeOwned>(body: &Map<String, Json>, fields: &[BodyField]) -> Result<B, Problem> {
+    let is_known = |name: &str| fields.iter().any(|field| field.name == name);
+    let unknown = body.keys().filter(|name| !is_known(name)).map(|name| {
+        let why = if name == "familyId" { "comes from the token; leave it out" } else { "is not a field" };
+        (name.as_str(), why.to_owned())
+    });
+    let wrong = fields.iter().filter_map(|field| match body.get(field.name) {
+        Some(value) => Some((field.name, field.values.error(value)?)),
+        None => field.required.then(|| (field.name, "is missing".to_owned())),
+    });
+    let errors = unknown.chain(wrong).map(|(path, message)| FieldError { path: path.to_owned(), message });
+    Problem::check_fields(errors.collect())?;
+    // The values have been checked, so this fails only if the struct does not fit the fields.
+    B::deserialize(Json::Object(body.clone())).map_err(|error| Problem::internal().with_cause(error.to_string()))
+}
+
+/// Reads a field that can be left out and can be null, so that the two differ.
+pub(super) fn given<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(value).map(Some)
+}
+
+/// The JSON Schema of an object with these fields.
+pub(super) fn schema(fields: &[BodyField]) -> Json {
+    let mut properties = Map::new();
+    for field in fields {
+        let mut schema = field.values.schema();
+        schema["description"] = field.description.into();
+        properties.insert(field.name.to_owned(), schema);
     }
-}
-
-/// A field of a body, and what is wrong with it.
-type FieldProblem = (String, String);
-
-pub(super) fn check_known(body: &Map<String, Json>, known: &[&str], errors: &mut Vec<FieldProblem>) {
-    for name in body.keys().filter(|name| !known.contains(&name.as_str())) {
-        let why = if name == "familyId" { "Comes from the token; leave it out." } else { "Is not a field." };
-        errors.push((name.clone(), why.to_owned()));
-    }
-}
-
-pub(super) fn parse_field<T: BodyField>(
-    body: &Map<String, Json>,
-    name: &str,
-    errors: &mut Vec<FieldProblem>,
-) -> Option<T> {
-    T::parse(body.get(name)).map_err(|why| errors.push((name.to_owned(), why))).ok()
-}
-
-pub(super) fn problem(errors: Vec<FieldProblem>) -> Problem {
-    let detail = "The request does not fit the design; `errors` says where.";
-    let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail);
-    errors.into_iter().fold(problem, |problem, (field, why)| problem.with_field(&field, why))
-}
-
-/// The JSON Schema of an object, from the names, descriptions and schemas of its fields, and whether they are required.
-pub(super) fn object_schema(fields: &[(&str, &str, Json, bool)]) -> Json {
-    let properties: Map<_, _> = fields
-        .iter()
-        .map(|(name, description, schema, _)| {
-            let mut schema = schema.clone();
-            schema["description"] = (*description).into();
-            ((*name).to_owned(), schema)
-        })
-        .collect();
-    let required: Vec<_> = fields.iter().filter(|(.., required)| *required).map(|(name, ..)| *name).collect();
+    let required: Vec<_> = fields.iter().filter(|field| field.required).map(|field| field.name).collect();
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
 }

@@ -5,36 +5,40 @@ use std::sync::Arc;
 use axum::http::{Method, StatusCode};
 use nagaya_design::Verb;
 use nagaya_events::{CommandRequest, Executed};
-use nagaya_server::{Answer, Call, Content, CustomRoute, Problem};
+use nagaya_server::{Answer, Call, CustomRoute, Problem};
 use nagaya_tenancy::Tenant;
+use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    NoteText, Title, Todos,
-    body::{Nullable, request_body},
+    NOTE, TITLE, Todos,
+    body::{self, BodyField, Values},
     errors::{command_problem, problem},
     fingerprint, todo_answer, todo_id,
 };
 use crate::{Command, Todo, TodoView};
 
-request_body! {
-    /// Changes of a todo.
-    struct TodoPatch {
-        /// What is to be done.
-        title: Option<Title>,
-        /// Whether it is done.
-        completed: Option<bool>,
-        /// A note of any length; null removes it.
-        note: Option<Nullable<NoteText>>,
-    }
+/// Changes of a todo.
+#[derive(Deserialize)]
+struct TodoPatch {
+    title: Option<String>,
+    completed: Option<bool>,
+    #[serde(default, deserialize_with = "body::given")]
+    note: Option<Option<String>>,
 }
+
+const FIELDS: [BodyField; 3] = [
+    BodyField { name: "title", values: TITLE, required: false, description: "What is to be done." },
+    BodyField { name: "completed", values: Values::Boolean, required: false, description: "Whether it is done." },
+    BodyField { name: "note", values: NOTE, required: false, description: "A note of any length; null removes it." },
+];
 
 pub(super) fn routes(todos: &Arc<Todos>) -> [CustomRoute; 2] {
     let summary = "Renames, completes or reopens a todo, or changes its note.";
     let change = todos.route(Method::PATCH, "/todos/{todoId}", summary, Verb::Update, change);
     let delete = todos.route(Method::DELETE, "/todos/{todoId}", "Deletes a todo.", Verb::Delete, delete);
     [
-        change.body(TodoPatch::schema()).answers(200, Some(json!({ "$ref": "#/components/schemas/Todo" }))),
+        change.body(body::schema(&FIELDS)).answers(200, Some(json!({ "$ref": "#/components/schemas/Todo" }))),
         delete.answers(204, None),
     ]
     .map(|route| {
@@ -46,27 +50,27 @@ pub(super) fn routes(todos: &Arc<Todos>) -> [CustomRoute; 2] {
 
 /// Renames, completes or reopens a todo, or changes its note; one event for each.
 async fn change(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
-    let TodoPatch { title, completed, note } = TodoPatch::parse(&call.body)?;
+    let TodoPatch { title, completed, note } = body::parse(&call.body, &FIELDS)?;
     let note = match note {
-        Some(Nullable(Some(text))) => {
+        Some(Some(text)) => {
             let (tenant, id) = (call.tenant()?, todo_id(&call));
             // No note is stored for a todo that does not exist.
             if todos.events.load(&tenant, id).await.map_err(problem)?.version == 0 {
                 return Err(Problem::not_found());
             }
-            Some(Some(todos.notes.store(&tenant.principal().tenant, id, text.0).await?))
+            Some(Some(todos.notes.store(&tenant.principal().tenant, id, text).await?))
         }
-        Some(Nullable(None)) => Some(None),
+        Some(None) => Some(None),
         None => None,
     };
-    let command = Command::Change { title: title.map(|title| title.0), completed, note };
+    let command = Command::Change { title, completed, note };
     todo_answer(StatusCode::OK, &execute(&todos, &call, &command).await?)
 }
 
 /// Deletes a todo; its history stays.
 async fn delete(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     execute(&todos, &call, &Command::Delete).await?;
-    Ok(Answer::new(StatusCode::NO_CONTENT, Content::None))
+    Ok(Answer::no_content())
 }
 
 async fn execute(todos: &Todos, call: &Call, command: &Command) -> Result<Executed<Todo, TodoView>, Problem> {

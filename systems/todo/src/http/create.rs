@@ -6,25 +6,28 @@ use axum::http::{Method, StatusCode, header};
 use nagaya_design::Verb;
 use nagaya_events::CommandRequest;
 use nagaya_server::{Answer, Call, CustomRoute, Problem};
+use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    NoteText, Title, Todos,
-    body::{Nullable, request_body},
+    NOTE, TITLE, Todos,
+    body::{self, BodyField},
     errors::command_problem,
     fingerprint, todo_answer,
 };
 use crate::Command;
 
-request_body! {
-    /// A todo to create.
-    struct NewTodo {
-        /// What is to be done.
-        title: Title,
-        /// A note of any length.
-        note: Option<Nullable<NoteText>>,
-    }
+/// A todo to create.
+#[derive(Deserialize)]
+struct NewTodo {
+    title: String,
+    note: Option<String>,
 }
+
+const FIELDS: [BodyField; 2] = [
+    BodyField { name: "title", values: TITLE, required: true, description: "What is to be done." },
+    BodyField { name: "note", values: NOTE, required: false, description: "A note of any length." },
+];
 
 pub(super) fn route(todos: &Arc<Todos>) -> CustomRoute {
     let todo = json!({ "$ref": "#/components/schemas/Todo" });
@@ -32,24 +35,24 @@ pub(super) fn route(todos: &Arc<Todos>) -> CustomRoute {
     todos
         .route(Method::POST, "/todos", "Creates a todo.", Verb::Create, create)
         .parameter(json!({ "$ref": "#/components/parameters/IdempotencyKey" }))
-        .body(NewTodo::schema())
+        .body(body::schema(&FIELDS))
         .answers(201, Some(created))
 }
 
 /// Creates a todo; the same key and body create it once.
 async fn create(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
-    let NewTodo { title, note } = NewTodo::parse(&call.body)?;
+    let NewTodo { title, note } = body::parse(&call.body, &FIELDS)?;
     let tenant = call.tenant()?;
     let (context, request) = (Todos::context(&call), fingerprint(&call));
     let id = context.new_id();
     let once = call.idempotency_key()?.map(|key| (key, request.as_slice()));
 
-    let note = match note.and_then(|note| note.0) {
-        Some(text) => Some(todos.notes.store(&tenant.principal().tenant, &id, text.0).await?),
+    let note = match note {
+        Some(text) => Some(todos.notes.store(&tenant.principal().tenant, &id, text).await?),
         None => None,
     };
     let (command, request) =
-        (Command::Create { title: title.0, note }, CommandRequest { context, expected: None, idempotency: once });
+        (Command::Create { title, note }, CommandRequest { context, expected: None, idempotency: once });
     let done = todos.events.execute(&tenant, &id, &command, &request).await.map_err(command_problem)?;
     let mut answer = todo_answer(StatusCode::CREATED, &done)?;
     answer.set_header(header::LOCATION, &call.location(&format!("/todos/{}", done.aggregate)));

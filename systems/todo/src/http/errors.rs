@@ -1,8 +1,7 @@
 //! Problems of commands and events.
 
-use axum::http::StatusCode;
 use nagaya_events::{Error, ErrorKind, Failure};
-use nagaya_server::Problem;
+use nagaya_server::{Problem, ProblemCode};
 
 use crate::Refusal;
 
@@ -10,14 +9,12 @@ use crate::Refusal;
 pub(super) fn command_problem(failure: Failure<Refusal>) -> Problem {
     match failure {
         Failure::Refused(Refusal::NotFound) => Problem::not_found(),
-        Failure::Refused(Refusal::AlreadyExists) => {
-            Problem::new(StatusCode::CONFLICT, "taken", "There is such a todo already.")
-        }
+        Failure::Refused(Refusal::AlreadyExists) => Problem::of(ProblemCode::TAKEN, "There is such a todo already."),
         // The todo has no events for this family.
         Failure::Conflict { version: 0 } => Problem::not_found(),
         Failure::Conflict { .. } => {
             let detail = "The todo has changed: read it again, and send its new `ETag`.";
-            Problem::new(StatusCode::PRECONDITION_FAILED, "version_conflict", detail)
+            Problem::of(ProblemCode::VERSION_CONFLICT, detail)
         }
         Failure::Error(error) => problem(error),
     }
@@ -28,7 +25,7 @@ pub(super) fn problem(error: Error) -> Problem {
         ErrorKind::Tenancy(error) => error.into(),
         ErrorKind::KeyReused => {
             let detail = "The key has been used for another request.";
-            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", detail)
+            Problem::of(ProblemCode::IDEMPOTENCY_KEY_REUSED, detail)
                 .with_parameter("Idempotency-Key", "Has been used for another request.")
         }
         kind => {

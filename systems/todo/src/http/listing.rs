@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::http::{HeaderName, Method, StatusCode};
+use axum::http::{HeaderName, Method};
 use nagaya_design::Verb;
-use nagaya_server::{Answer, Call, Content, CustomRoute, Problem};
+use nagaya_server::{Answer, Call, CustomRoute, Problem};
 use nagaya_tenancy::{List, Tenant};
 use serde::Deserialize;
 use serde_json::json;
@@ -42,7 +42,7 @@ async fn list(_: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     let (_, access) = known.ok_or_else(wrong)?;
     // The lag before the list: an event that the list has by then is in the page.
     let lag = lag(&call.tenant()?, call.now_millis()).await?;
-    let mut answer = Answer::new(StatusCode::OK, Content::Page(call.list(access, &["status"]).await?));
+    let mut answer = Answer::page(call.list(access, &["status"]).await?);
     answer.set_header(LAG_HEADER, &lag.to_string());
     Ok(answer)
 }

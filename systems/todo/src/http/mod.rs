@@ -18,16 +18,15 @@ use nagaya_events::{Context, Error, Events, EventsOptions, Executed, Feed, Proce
 use nagaya_server::{Answer, Call, CustomRoute, Extension, ExtensionFuture, Problem, StopSignal};
 use nagaya_store::Measurement;
 use nagaya_tenancy::{Nagaya, Record, Tenant};
-use serde::Serialize;
 use serde_json::{Value as Json, json};
 
-use self::body::Text;
+use self::body::Values;
 use crate::{AGGREGATE, Notes, Todo, TodoView, notes};
 
 /// The title of a todo.
-type Title = Text<500>;
+const TITLE: Values = Values::Text(500);
 /// The text of a note.
-type NoteText = Text<{ notes::MAX_CHARS }>;
+const NOTE: Values = Values::NullableText(notes::MAX_CHARS);
 
 /// What the handlers of the routes work with.
 pub(crate) struct Todos {
@@ -104,30 +103,17 @@ fn fingerprint(call: &Call) -> Vec<u8> {
         .into_bytes()
 }
 
-/// A todo after a command.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ChangedTodo<'t> {
-    family_id: &'t str,
-    todo_id: &'t str,
-    title: &'t str,
-    completed: bool,
-    version: u64,
-    last_event_id: &'t str,
-    updated_at: Option<&'t str>,
-}
-
 /// An answer with the todo after a command.
 fn todo_answer(status: StatusCode, done: &Executed<Todo, TodoView>) -> Result<Answer, Problem> {
     let latest = done.latest.as_ref().ok_or_else(Problem::internal)?;
-    let mut answer = Answer::data(json!(ChangedTodo {
-        family_id: &latest.tenant,
-        todo_id: &done.aggregate,
-        title: &done.reply.title,
-        completed: done.reply.completed,
-        version: latest.version,
-        last_event_id: &latest.id,
-        updated_at: latest.metadata_text("timestamp"),
+    let mut answer = Answer::data(json!({
+        "familyId": latest.tenant,
+        "todoId": done.aggregate,
+        "title": done.reply.title,
+        "completed": done.reply.completed,
+        "version": latest.version,
+        "lastEventId": latest.id,
+        "updatedAt": latest.metadata_text("timestamp"),
     }));
     answer.status = status;
     answer.set_header(header::ETAG, &format!("\"v{}\"", latest.version));

@@ -8,17 +8,19 @@ use nagaya_server::{Answer, Call, CustomRoute, Problem};
 use serde_json::json;
 
 use super::{
-    NoteText, Todos,
-    body::{BodyField as _, Nullable, object_schema},
+    NOTE, Todos,
+    body::{self, BodyField},
     errors::problem,
     todo_id,
 };
 use crate::todo::Note;
 
 pub(super) fn route(todos: &Arc<Todos>) -> CustomRoute {
-    let answer = object_schema(&[("note", "Null if there is none.", Nullable::<NoteText>::schema(), true)]);
+    let note = BodyField { name: "note", values: NOTE, required: true, description: "Null if there is none." };
     let summary = "Reads the note of a todo, however long it is.";
-    todos.route(Method::GET, "/todos/{todoId}/note", summary, Verb::Read, read).answers(200, Some(answer))
+    todos
+        .route(Method::GET, "/todos/{todoId}/note", summary, Verb::Read, read)
+        .answers(200, Some(body::schema(&[note])))
 }
 
 /// Reads a note, from its todo or from object storage.

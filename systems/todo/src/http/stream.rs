@@ -11,8 +11,7 @@ use futures_util::{StreamExt as _, stream};
 use nagaya_design::Verb;
 use nagaya_events::{FeedListener, RecordedEvent};
 use nagaya_server::{Answer, Call, Content, CustomRoute, Problem};
-use serde::Serialize;
-use serde_json::{Map, Value as Json, json};
+use serde_json::json;
 
 use super::{Todos, errors::problem};
 
@@ -52,26 +51,14 @@ async fn stream(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     Ok(Answer::new(StatusCode::OK, Content::Stream("text/event-stream", body)))
 }
 
-/// The data of a server-sent event.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct EventData<'e> {
-    aggregate_id: &'e str,
-    aggregate_version: u64,
-    event_id: &'e str,
-    event_type: &'e str,
-    data: &'e Map<String, Json>,
-    metadata: &'e Map<String, Json>,
-}
-
 fn server_sent(event: &RecordedEvent) -> String {
-    let data = json!(EventData {
-        aggregate_id: &event.aggregate,
-        aggregate_version: event.version,
-        event_id: &event.id,
-        event_type: &event.raw.event_type,
-        data: &event.raw.data,
-        metadata: &event.metadata,
+    let data = json!({
+        "aggregateId": event.aggregate,
+        "aggregateVersion": event.version,
+        "eventId": event.id,
+        "eventType": event.raw.event_type,
+        "data": event.raw.data,
+        "metadata": event.metadata,
     });
     format!("id: {}\nevent: {}\ndata: {data}\n\n", event.id, event.raw.event_type)
 }
