@@ -35,6 +35,7 @@ pub(crate) fn routes(design: &Design) -> Vec<CustomRoute> {
 }
 
 const APPLY: &str = "Applies a set to a plan: its items replace those of the plan.";
+const NOTHING_NEXT: &str = "There is no next plan: make one, or apply a set to `NEXT`.";
 const PROMOTE: &str = "Makes the next plan the current one; what was cooked of the old one becomes cooking logs.";
 
 /// Copies the items of a set into a plan, none of them cooked; with `If-Match`, only into that version of the plan.
@@ -91,7 +92,7 @@ async fn promote(call: Arc<Call>) -> Result<Answer, Problem> {
     let promoted = retried(|| async {
         let mut found = tenant.get_many(&[(PLAN, &[CURRENT]), (PLAN, &[NEXT])]).await?.into_iter();
         let (current, next) = (found.next().flatten(), found.next().flatten());
-        let next = next.ok_or_else(no_next_plan)?;
+        let next = next.ok_or_else(|| Problem::conflict("nothing_next", NOTHING_NEXT))?;
         unless_lost_race(promote_next_plan(&tenant, current.as_ref(), &next, taken(call.design(), &next)).await)
     });
     promoted.await.map(Answer::record)
@@ -141,9 +142,4 @@ fn cooked(plan: &Record) -> Vec<Map<String, Json>> {
         collected(said.chain(plan.json("setId").map(|set| ("setId".to_owned(), set))))
     };
     items.as_array().into_iter().flatten().filter(|item| item["cooked"] == true).map(log).collect()
-}
-
-fn no_next_plan() -> Problem {
-    let detail = "There is no next plan: make one, or apply a set to `NEXT`.";
-    Problem::conflict("nothing_next", detail)
 }

@@ -112,6 +112,15 @@ pub(crate) async fn find(tenant: &Tenant, entity: &str, id: &[&str]) -> Result<O
     Ok(tenant.get_many(&[(entity, id)]).await?.into_iter().next().flatten())
 }
 
+/// The item that was read; `None`: there is none.
+pub(crate) fn found(read: Result<Record, Error>) -> Result<Option<Record>, Error> {
+    match read {
+        Ok(record) => Ok(Some(record)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// All records of a list.
 pub(crate) async fn all(tenant: &Tenant, list: &List) -> Result<Vec<Record>, Error> {
     let list = list.clone().limit(MAX_PAGE);

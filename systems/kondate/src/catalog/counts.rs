@@ -10,7 +10,7 @@ use nagaya_tenancy::{ChangeSet, Error, Nagaya, Principal, Record, RecordOwner, R
 use serde_json::json;
 
 use super::Kind;
-use crate::product::fields;
+use crate::product::{fields, found};
 
 /// The user in what is written.
 const USER: &str = "saved-counts";
@@ -186,12 +186,4 @@ fn set_count(set: ChangeSet, publication: &CatalogEntry, counter: &Record, numbe
 /// A tenant's handle, and not an operator's: an audit record for each read would be more data than the saves.
 fn handle(nagaya: &Nagaya, tenant: &str) -> Result<Tenant, Error> {
     nagaya.tenant(&Principal::new(tenant, USER))
-}
-
-fn found(read: Result<Record, Error>) -> Result<Option<Record>, Error> {
-    match read {
-        Ok(record) => Ok(Some(record)),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(error),
-    }
 }

@@ -13,7 +13,7 @@ use nagaya_design::{Design, Field, Verb};
 use nagaya_server::{CustomRoute, Problem};
 use nagaya_tenancy::Tenant;
 
-use crate::product::item;
+use crate::product::{found, item};
 
 /// The kind of a published item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -138,12 +138,7 @@ const TIMES: [&str; 2] = ["createdAt", "updatedAt"];
 
 /// The display name of the caller.
 pub(crate) async fn author(tenant: &Tenant) -> Result<String, Problem> {
-    match tenant.get("profile", &[]).await {
-        Ok(profile) => Ok(profile.text("displayName").unwrap_or_default().to_owned()),
-        Err(error) if error.is_not_found() => {
-            let detail = "What others see bears its author's name: make a profile first (`POST /profile`).";
-            Err(Problem::conflict("no_profile", detail))
-        }
-        Err(error) => Err(error.into()),
-    }
+    let detail = "What others see bears its author's name: make a profile first (`POST /profile`).";
+    let profile = found(tenant.get("profile", &[]).await)?.ok_or_else(|| Problem::conflict("no_profile", detail))?;
+    Ok(profile.text("displayName").unwrap_or_default().to_owned())
 }

@@ -44,7 +44,11 @@ pub(super) async fn publish(kind: Kind, call: Arc<Call>) -> Result<Answer, Probl
         // No other user has ever published an item with this id.
         let claim = tenant.side_record(names.catalog, RecordOwner::System, &name).await?;
         if claim.as_ref().is_some_and(|claim| claim.text("creator") != Some(&*tenant.principal().tenant)) {
-            return Err(id_taken(kind));
+            let detail = format!(
+                "A {} of somebody else has this id in the catalog: make a copy of yours, and publish that.",
+                names.own
+            );
+            return Err(Problem::conflict("id_taken", detail));
         }
 
         let (at, millis) = match own.text("publishedAt") {
@@ -164,11 +168,4 @@ fn add_copy(call: &Call, set: ChangeSet, kind: Kind, own: &Record, author: &str,
         given.insert(names.id.to_owned(), (*id).into());
     }
     set.create(copy.entity, given)
-}
-
-fn id_taken(kind: Kind) -> Problem {
-    let own = kind.names().own;
-    let detail =
-        format!("A {own} of somebody else has this id in the catalog: make a copy of yours, and publish that.");
-    Problem::conflict("id_taken", detail)
 }

@@ -61,7 +61,8 @@ pub(super) async fn buy(call: PaymentCall) -> Result<Answer, Problem> {
         }
         // The item is not paid with another key. A concurrent purchase from here on changes the wallet that was read before.
         if note(&bought_of(&order.target_type, &order.target_id)).await?.is_some() {
-            return Err(already_bought());
+            let detail = "Already bought: see `GET /purchases`. You were not charged again.";
+            return Err(Problem::conflict("already_bought", detail));
         }
         let purchase = call.offer(kind, &order).await?;
         let buying = PendingPurchase { key: key.to_owned(), request: request.clone(), purchase };
@@ -157,13 +158,15 @@ impl PaymentCall {
         let offered = self.tenant.get(found.entity(), &key).await?;
         // It is not the caller's own.
         if offered.text("creatorId") == Some(&*self.tenant.principal().tenant) {
-            return Err(own_item());
+            return Err(Problem::conflict("own_item", "It is your own: nobody buys from themselves."));
         }
         // The price is the one that the buyer has seen.
         let amount = offered.json("price").and_then(|price| price.as_u64()).unwrap_or_default();
         let whole = u32::try_from(amount).ok().map(f64::from);
         if order.amount.is_some_and(|seen| Some(seen) != whole) {
-            return Err(price_changed(amount));
+            let detail =
+                format!("It costs {amount} {CURRENCY} now: send that `amount` to buy it. Nothing has been charged.");
+            return Err(Problem::conflict("price_changed", detail));
         }
         // A named payment method has to exist; a free item needs none.
         let named = order.payment_method_id.as_deref();
@@ -213,21 +216,6 @@ fn receipt_record_name(key: &str) -> String {
 /// The name of the record that an item is bought.
 fn bought_of(target_type: &str, target_id: &str) -> String {
     format!("bought-{target_type}-{target_id}")
-}
-
-fn already_bought() -> Problem {
-    let detail = "Already bought: see `GET /purchases`. You were not charged again.";
-    Problem::conflict("already_bought", detail)
-}
-
-fn own_item() -> Problem {
-    let detail = "It is your own: nobody buys from themselves.";
-    Problem::conflict("own_item", detail)
-}
-
-fn price_changed(amount: u64) -> Problem {
-    let detail = format!("It costs {amount} {CURRENCY} now: send that `amount` to buy it. Nothing has been charged.");
-    Problem::conflict("price_changed", detail)
 }
 
 fn no_key() -> Problem {

@@ -45,7 +45,7 @@ pub(super) async fn start(call: PaymentCall) -> Result<Answer, Problem> {
             continue;
         }
         // A concurrent call may have completed it; the provider gives every caller the same answer.
-        start.end(&call, &call.wallet().await?).await?.map_err(Problem::from)?;
+        start.end(&call, &call.wallet().await?).await??;
         let started = call.tenant.get(SUBSCRIPTION, &[]).await?;
         return Ok(Answer::created(started, &call.http.location("/subscription")));
     }
@@ -60,36 +60,20 @@ pub(super) struct Start {
     at: Json,
 }
 
-/// Why a subscription did not start.
-pub(super) enum StartError {
-    Declined(String),
-    /// The provider reports an impossible state.
-    Impossible,
-}
-
-impl From<StartError> for Problem {
-    fn from(why: StartError) -> Self {
-        match why {
-            StartError::Declined(reason) => PaymentError::Declined(reason).into(),
-            StartError::Impossible => bad_standing(),
-        }
-    }
-}
-
 impl Start {
     /// Starts it at the provider and stores the result; or returns why it did not start.
-    pub(super) async fn end(&self, call: &PaymentCall, wallet: &Wallet) -> Result<Result<(), StartError>, Problem> {
+    pub(super) async fn end(&self, call: &PaymentCall, wallet: &Wallet) -> Result<Result<(), Problem>, Problem> {
         let answer = match call.pays_with(&self.method).await? {
             Ok(token) => call.payments.subscribe(&token, &self.plan, &self.key).await,
             Err(reason) => Err(PaymentError::Declined(reason)),
         };
         let started = match answer {
             Err(PaymentError::Unavailable) => return Err(PaymentError::Unavailable.into()),
-            Err(PaymentError::Declined(reason)) => Err(StartError::Declined(reason)),
+            Err(declined) => Err(declined.into()),
             Ok(standing) if standing.state.is_running() => Ok(standing),
             Ok(standing) => {
                 tracing::error!(?standing, "the payment provider reports a new subscription as canceled");
-                Err(StartError::Impossible)
+                Err(bad_standing())
             }
         };
         // Of concurrent calls one stores the result, in the wallet that has the pending start.

@@ -12,7 +12,7 @@ use super::{
     Collection,
     terms::{self, Weighted},
 };
-use crate::product::{AT_ONCE, collected, fields};
+use crate::product::{AT_ONCE, collected, fields, found};
 
 /// The user that writes postings.
 const USER: &str = "search";
@@ -94,11 +94,8 @@ impl<'i> Postings<'i> {
 
     /// The terms of the item; none if it is deleted.
     pub(super) async fn wanted(&self) -> Result<Weighted, Error> {
-        let record = match self.tenant.get(self.collection.entity, &self.id).await {
-            Ok(record) => record,
-            Err(error) if error.is_not_found() => return Ok(Weighted::new()),
-            Err(error) => return Err(error),
-        };
+        let record = found(self.tenant.get(self.collection.entity, &self.id).await)?;
+        let Some(record) = record else { return Ok(Weighted::new()) };
         // Every tenant can read a public item: it must be this creator's.
         let creator = record.text("creatorId");
         let own = !self.collection.public || creator == Some(&*self.tenant.principal().tenant);
