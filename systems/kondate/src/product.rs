@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nagaya_design::Design;
+use nagaya_design::{Design, MAX_PAGE};
 use nagaya_server::{CustomRoute, Extension, ExtensionFuture, Problem, StopSignal};
 use nagaya_store::Measurement;
 use nagaya_tenancy::{Error, List, Nagaya, Record, Retry, SubscriptionStatus, Tenant};
@@ -15,8 +15,6 @@ use crate::{
 
 /// The most changes of one change set, with room for index and audit records.
 pub(crate) const AT_ONCE: usize = 90;
-/// Records of the largest page.
-const MAX_PAGE: usize = nagaya_design::MAX_PAGE;
 
 /// The extension of the system.
 pub(crate) struct KondateExtension {

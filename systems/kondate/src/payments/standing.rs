@@ -44,15 +44,8 @@ impl SubscriptionState {
 
     /// Whether a subscription can go from this state to the next one. It can always stay in its state.
     pub fn can_become(self, next: SubscriptionState) -> bool {
-        match (self, next) {
-            (
-                SubscriptionState::Trialing,
-                SubscriptionState::Active | SubscriptionState::PastDue | SubscriptionState::Canceled,
-            )
-            | (SubscriptionState::Active, SubscriptionState::PastDue | SubscriptionState::Canceled)
-            | (SubscriptionState::PastDue, SubscriptionState::Active | SubscriptionState::Canceled) => true,
-            (from, to) => from == to,
-        }
+        // Nothing follows the end, and no trial follows anything.
+        self == next || self.is_running() && next != SubscriptionState::Trialing
     }
 }
 

@@ -18,18 +18,9 @@ pub(super) const SUBSCRIBED: [&str; 6] =
     ["saved_recipe", "saved_set", "recipe", "set", "catalog_recipe", "catalog_set"];
 
 /// The entities that are read when all items are reconciled: also those of counts and postings whose source may be deleted.
-pub(super) const SCANNED: [&str; 10] = [
-    "saved_recipe",
-    "saved_set",
-    "recipe",
-    "set",
-    "catalog_recipe",
-    "catalog_set",
-    "creator_recipe",
-    "creator_set",
-    "search_term",
-    "catalog_term",
-];
+pub(super) fn scanned() -> Vec<&'static str> {
+    [&SUBSCRIBED[..], &["creator_recipe", "creator_set", "search_term", "catalog_term"]].concat()
+}
 
 /// Jobs that run at the same time.
 const AT_ONCE: usize = 8;

@@ -68,7 +68,7 @@ impl Reconciler {
 
     /// Reconciles all stored items; how many there are.
     async fn reconcile_all(&self) -> Result<usize, Error> {
-        let source = self.operator.change_source_of(&jobs::SCANNED).await?;
+        let source = self.operator.change_source_of(&jobs::scanned()).await?;
         let (mut count, mut after, mut seen) = (0, None, HashSet::new());
         loop {
             let page = source.scan((0, 1), after, Some(BATCH)).await?;
