@@ -1,27 +1,20 @@
 //! Diagnostics: what is wrong in a design, where, and what to write instead.
 
-use std::{fmt, ops::Range};
+use std::ops::Range;
 
-use crate::codes::Code;
+use crate::{codes::Code, named::named};
 
 /// A byte range in the source of a design.
 pub type Span = Range<usize>;
 
-/// Whether a diagnostic is an error or a warning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// The design can run, but the author should look at this.
-    Warning,
-    /// The design cannot be run safely and is rejected.
-    Error,
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Severity::Warning => "warning",
-            Severity::Error => "error",
-        })
+named! {
+    /// Whether a diagnostic is an error or a warning.
+    #[derive(PartialOrd, Ord)]
+    pub enum Severity {
+        /// The design can run, but the author should look at this.
+        Warning = "warning",
+        /// The design cannot be run safely and is rejected.
+        Error = "error",
     }
 }
 

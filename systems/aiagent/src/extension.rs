@@ -11,7 +11,7 @@ use nagaya_store::Clock;
 use nagaya_tenancy::IdGenerator;
 use serde_json::{Value as Json, json};
 
-use crate::{applications, document, policy, tenant_status::TenantStatusCache, tenants};
+use crate::{applications, policy, tenant_status::TenantStatusCache, tenants};
 
 /// What the handlers share.
 pub(crate) struct AppState {
@@ -111,7 +111,8 @@ impl Extension for AiagentExtension {
     }
 
     fn complete_openapi(&self, document: &mut Document) {
-        document::describe(&self.0.design, document);
+        // The roles and permissions that a policy can name.
+        document.narrow_field("permission_policy", "roles", &policy::schema(&self.0.design));
     }
 
     fn before<'a>(&'a self, call: &'a mut Call) -> ExtensionFuture<'a, Result<Option<Answer>, Problem>> {

@@ -5,7 +5,6 @@
 //! tenants; and fields that only the system sets.
 
 mod applications;
-mod document;
 mod extension;
 mod policy;
 mod tenant_status;

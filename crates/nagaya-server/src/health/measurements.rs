@@ -1,10 +1,6 @@
 //! The measurements of systems, for `/metrics`.
 
-use std::{
-    fmt,
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use nagaya_store::Measurement;
 use nagaya_tenancy::Nagaya;
@@ -63,13 +59,8 @@ impl SystemMeasurements {
 impl Health {
     /// The measurements of all systems, and how many of their tenants are over quota.
     pub(crate) async fn measurements(&self) -> Vec<Measurement> {
-        let systems: Vec<_> = {
-            let systems = self.systems.read().unwrap_or_else(PoisonError::into_inner);
-            systems
-                .iter()
-                .map(|each| (each.system.clone(), Arc::clone(&each.measurements), each.limits.over_quota()))
-                .collect()
-        };
+        let systems =
+            self.each_system(|each| (each.system.clone(), Arc::clone(&each.measurements), each.limits.over_quota()));
         let mut measured: Vec<Measurement> = Vec::new();
         for (system, measurements, over_quota) in systems {
             // The same system may be mounted at two paths.

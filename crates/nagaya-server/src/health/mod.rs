@@ -126,8 +126,12 @@ impl Health {
 
     /// The health that the store of each system reports.
     fn stores(&self) -> Vec<(String, StoreHealth)> {
-        let systems = self.systems.read().unwrap_or_else(PoisonError::into_inner);
-        systems.iter().map(|each| (each.system.clone(), each.nagaya.store_health())).collect()
+        self.each_system(|each| (each.system.clone(), each.nagaya.store_health()))
+    }
+
+    /// Something of each system. Nothing is locked while a store is called.
+    fn each_system<T>(&self, of: impl FnMut(&MonitoredSystem) -> T) -> Vec<T> {
+        self.systems.read().unwrap_or_else(PoisonError::into_inner).iter().map(of).collect()
     }
 
     /// Waits until the server is ready.
@@ -153,11 +157,7 @@ impl Health {
 
     /// Probes the stores; the first system whose store does not answer.
     async fn probe_stores(&self) -> Option<String> {
-        let systems: Vec<_> = {
-            let systems = self.systems.read().unwrap_or_else(PoisonError::into_inner);
-            systems.iter().map(|each| (each.system.clone(), each.nagaya.clone())).collect()
-        };
-        for (system, nagaya) in systems {
+        for (system, nagaya) in self.each_system(|each| (each.system.clone(), each.nagaya.clone())) {
             if let Err(cause) = probe_store(&nagaya).await {
                 tracing::warn!(target: TARGET, system, cause, "the store does not answer");
                 return Some(system);

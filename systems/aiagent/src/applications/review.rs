@@ -110,7 +110,11 @@ async fn decide(product: &AppState, call: &Call, operator: &Operator, review: &R
             return Ok(record);
         }
         if let Decision::Approved { tenant, .. } = &review.decision {
-            application.applicant_user_id.as_ref().ok_or_else(no_applicant)?;
+            // An application that did not come through this API may have no applicant.
+            if application.applicant_user_id.is_none() {
+                let detail = "The application does not say which user it is from.";
+                return Err(Problem::conflict("no_applicant", detail));
+            }
             check_tenant_id_is_free(operator, tenant).await?;
         }
         match operator.update(APPLICATION, &id, outcome(product, call, review), &record).await {
@@ -221,10 +225,4 @@ fn not_pending() -> Problem {
 fn tenant_id_taken() -> Problem {
     let problem = Problem::of(ProblemCode::TAKEN, "The id of the tenant is taken.");
     problem.with_field("tenantId", "Is taken.")
-}
-
-/// An application that did not come through this API, and has no applicant.
-fn no_applicant() -> Problem {
-    let detail = "The application does not say which user it is from.";
-    Problem::conflict("no_applicant", detail)
 }
