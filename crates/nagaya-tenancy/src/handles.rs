@@ -21,7 +21,7 @@ pub type TenancyFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + 
 #[derive(Debug, Clone)]
 pub struct Tenant(pub(crate) Session);
 
-/// A handle that reaches behind system walls; every use of it is audited with its reason.
+/// A handle that reaches behind system walls; what it does is audited with its reason, as [`Nagaya::operator`] says.
 #[derive(Debug, Clone)]
 pub struct Operator(pub(crate) Session);
 

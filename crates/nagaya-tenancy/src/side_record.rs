@@ -86,6 +86,7 @@ impl Session {
         owner: RecordOwner,
         name: &str,
     ) -> Result<Option<SideRecord>, Error> {
+        self.require_reason()?;
         let compiled = self.state.compiled(entity)?;
         let found = self.state.store.get(&compiled.table, &key(self, compiled, owner, name)).await?;
         Ok(found.and_then(|item| SideRecord::from_item(compiled, &item)))

@@ -125,8 +125,10 @@ impl Nagaya {
         Ok(Tenant(Session { state: self.state(), scope, principal, reason: None }))
     }
 
-    /// The handle of an operator of the system. It alone reaches behind system walls, and every use of it is audited with the
-    /// reason. Without a reason it reaches nothing.
+    /// The handle of an operator of the system. It alone reaches behind system walls. Without a reason it reaches nothing.
+    ///
+    /// Every read and every write of items is audited with the reason. Two things are not: [side records](SideRecord), and the
+    /// items that a [`ChangeSource`] gives after its start.
     pub fn operator(&self, reason: impl Into<String>, principal: &Principal) -> Operator {
         let (principal, reason) = (principal.clone(), Some(reason.into()));
         Operator(Session { state: self.state(), scope: Scope::Operator, principal, reason })

@@ -1,7 +1,7 @@
 //! Audit entries are written with the change, and cannot be avoided.
 
 use nagaya_store::Value;
-use nagaya_tenancy::{List, Nagaya, Operator, Principal, Record};
+use nagaya_tenancy::{List, Nagaya, Operator, Principal, Record, RecordOwner};
 use serde_json::{Value as Json, json};
 
 use crate::{
@@ -215,6 +215,8 @@ async fn an_operator_without_a_reason_reaches_nothing() {
         assert_eq!(within.create("user", user("bob")).await.expect_err("no reason").code(), "no_reason");
         assert_eq!(ops.read_log(0, 1, None).await.expect_err("no reason").code(), "no_reason");
         assert_eq!(ops.list(&List::by("tenants")).await.expect_err("no reason").code(), "no_reason");
+        let record = ops.side_record("tenant", RecordOwner::System, "position").await;
+        assert_eq!(record.expect_err("no reason").code(), "no_reason");
     }
     assert!(all(&store, "tenant").await.iter().all(|item| item.get("%deleting").is_none()));
 }
