@@ -227,8 +227,12 @@ fn a_backup_without_its_keys_sealed_needs_an_explicit_flag() {
     }
     assert!(!home.path("none.nagaya").exists());
 
-    fs::write(home.path("short.txt"), "1234567\n").expect("a file");
-    assert!(backup("@none.nagaya", &["--passphrase-file", "@short.txt"]).stderr.contains("8 characters"));
+    // Characters count, not bytes.
+    for short in ["1234567\n", "牛乳買\n", "1234567 \t\n"] {
+        fs::write(home.path("short.txt"), short).expect("a file");
+        let refused = backup("@none.nagaya", &["--passphrase-file", "@short.txt"]);
+        assert!(refused.stderr.contains("8 characters"), "{short:?}: {refused}");
+    }
     fs::write(home.path("backup.key"), [7; 32]).expect("a file");
     assert_eq!(backup("@key.nagaya", &["--key-file", "@backup.key"]).status, 0);
     assert_eq!(backup("@bare.nagaya", &["--without-keys"]).status, 0);

@@ -54,9 +54,11 @@ impl KeyArgs {
                 _ => return Ok(None),
             },
         };
-        // Editors add a line break at the end.
+        // Editors add a line break at the end. All blanks there are cut off, also those of the variable, so that both give the
+        // same secret.
         let passphrase = passphrase.trim_ascii_end().to_vec();
-        if passphrase.len() < SHORTEST_PASSPHRASE {
+        // What is not UTF-8 has no characters to count: each broken sequence counts as one.
+        if String::from_utf8_lossy(&passphrase).chars().count() < SHORTEST_PASSPHRASE {
             bail!("a passphrase has {SHORTEST_PASSPHRASE} characters or more");
         }
         Ok(Some(Secret::Passphrase(passphrase)))
