@@ -347,13 +347,21 @@ async fn backups_that_do_not_continue_each_other_are_refused() {
     back_up(&store, &objects, Some(&check(&path("full"))), &path("inc1")).expect("an incremental one");
     put(&store, 5..7).await;
     back_up(&store, &objects, Some(&check(&path("inc1"))), &path("inc2")).expect("an incremental one");
-    for wrong in [&["inc1"][..], &["full", "inc2"], &["full2", "inc1"], &["full", "full2"], &["full", "inc2", "inc1"]] {
+    let wrong = [
+        (&["inc1"][..], "which must come first"),
+        (&["full", "inc2"], "inc2 does not continue"),
+        (&["full2", "inc1"], "inc1 does not continue"),
+        (&["full", "full2"], "full2 is a full backup; only the first file may be one"),
+        (&["full", "inc2", "inc1"], "inc2 does not continue"),
+    ];
+    for (wrong, why) in wrong {
         let chain: Vec<_> = wrong.iter().map(|name| check(&path(name))).collect();
         let error = verify_chain(&chain).expect_err("they do not follow");
         assert!(
             is_backup_damaged(&error) && error.to_string().contains("do not follow from each other"),
             "{wrong:?}: {error}"
         );
+        assert!(error.to_string().contains(why), "{wrong:?}: {error}");
         restore_backups(&chain, &path("restored"), RestoreExtras::default(), &mut ignore())
             .expect_err("they are not restored");
         assert!(!path("restored").exists(), "{wrong:?}");

@@ -18,7 +18,8 @@ use super::{
 };
 use crate::{bytes::hex, maintenance::Progress};
 
-/// A backup that has been read completely, and is intact.
+/// A backup that has been read completely, and whose structure is intact. Objects in it can be damaged: see
+/// [`BackupSummary::damaged_objects`].
 #[derive(Debug)]
 pub struct VerifiedBackup {
     /// The file.
@@ -135,12 +136,11 @@ pub fn verify_chain(chain: &[VerifiedBackup]) -> Result<(), Error> {
             _ => false,
         };
         if !continues {
-            let wanted = match &after.backup.parent {
-                Some(parent) => format!("backup {parent}"),
-                None => "nothing: it is a full backup".to_owned(),
-            };
-            let (after, before) = (name(after), name(before));
-            return Err(BackupDamage::chain(format!("{after} does not continue {before}, but {wanted}")));
+            let file = name(after);
+            return Err(BackupDamage::chain(match &after.backup.parent {
+                Some(parent) => format!("{file} does not continue {}, but backup {parent}", name(before)),
+                None => format!("{file} is a full backup; only the first file may be one"),
+            }));
         }
     }
     Ok(())
