@@ -1,4 +1,7 @@
 //! A file that gets its name when it is complete, and never replaces another.
+//!
+//! On a file system without hard links, an empty file has the name for a moment before the complete one replaces it. A crash
+//! in that moment leaves the empty file.
 
 use std::{
     fs::{self, File},
@@ -47,13 +50,18 @@ impl UnfinishedFile {
     fn rename(&self) -> io::Result<()> {
         // A hard link never replaces an existing file; a rename would.
         match fs::hard_link(&self.temporary, &self.path) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                // A file system without hard links: create an empty file with the name, then replace that.
-                private_file().create_new(true).open(&self.path)?;
-                fs::rename(&self.temporary, &self.path)
-            }
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => self.rename_over_empty_file(),
             linked => linked.and_then(|()| fs::remove_file(&self.temporary)),
         }
+    }
+
+    /// For a file system without hard links: creates an empty file with the name, then replaces that.
+    fn rename_over_empty_file(&self) -> io::Result<()> {
+        private_file().create_new(true).open(&self.path)?;
+        fs::rename(&self.temporary, &self.path).inspect_err(|_| {
+            // The empty file must not look like a backup. If it cannot be removed, the error of the rename says enough.
+            let _ = fs::remove_file(&self.path);
+        })
     }
 }
 
@@ -68,4 +76,31 @@ impl Drop for UnfinishedFile {
 
 fn already_exists(path: &Path) -> Error {
     Error::engine(format!("{} already exists, and a backup never replaces a file; choose another name", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn without_hard_links_a_file_gets_its_name_and_a_failed_rename_leaves_none() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("backup");
+        let (unfinished, mut file) = UnfinishedFile::create(&path).expect("a temporary file");
+        file.write_all(b"complete").expect("bytes");
+        unfinished.rename_over_empty_file().expect("it is renamed");
+        assert_eq!(fs::read(&path).expect("a file"), b"complete");
+
+        // The name is taken: the other file stays.
+        let taken = unfinished.rename_over_empty_file().expect_err("it exists");
+        assert_eq!(taken.kind(), ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&path).expect("a file"), b"complete");
+
+        // The temporary file is gone, so the rename fails.
+        fs::remove_file(&path).expect("it is removed");
+        unfinished.rename_over_empty_file().expect_err("nothing to rename");
+        assert!(!path.exists());
+    }
 }
