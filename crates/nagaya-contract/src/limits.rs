@@ -56,7 +56,14 @@ async fn a_set_has_at_most_100_actions(fixture: &Fixture<'_>) -> Result<(), Fail
     let set: WriteSet =
         (0..=MAX_ACTIONS).map(|at| Write::condition_check(TABLE, key(at), Condition::absent("PK"))).collect();
     expect_error(fixture.write(set).await, "limit")?;
-    expect_equal(fixture.all(partition_query("p")).await?, Vec::new())
+    expect_equal(fixture.all(partition_query("p")).await?, Vec::new())?;
+    let set: WriteSet = (0..MAX_ACTIONS).map(|at| Write::put(TABLE, item("p", &at.to_string()))).collect();
+    fixture.write(set).await?;
+    expect_equal(fixture.all(partition_query("p")).await?.len(), MAX_ACTIONS)?;
+    let set: WriteSet =
+        (0..MAX_ACTIONS).map(|at| Write::condition_check(TABLE, key(at), Condition::exists("PK"))).collect();
+    fixture.write(set).await?;
+    Ok(())
 }
 
 async fn a_set_has_at_most_4_megabytes(fixture: &Fixture<'_>) -> Result<(), Failure> {
@@ -83,7 +90,7 @@ async fn a_batch_reads_at_most_100_items(fixture: &Fixture<'_>) -> Result<(), Fa
     expect_equal(found, expected)
 }
 
-/// A key is refused in every operation that takes one.
+/// A key is refused in every operation that takes a whole one.
 async fn key_is_refused(fixture: &Fixture<'_>, key: &Key, code: &str) -> Result<(), Failure> {
     let put = Item::new().with("PK", key.partition.clone()).with("SK", key.sort.clone());
     expect_error(fixture.get(key).await, code)?;
@@ -98,7 +105,8 @@ async fn key_is_refused(fixture: &Fixture<'_>, key: &Key, code: &str) -> Result<
 async fn keys_are_not_empty(fixture: &Fixture<'_>) -> Result<(), Failure> {
     key_is_refused(fixture, &Key::new("", "1"), "invalid").await?;
     key_is_refused(fixture, &Key::new("p", ""), "invalid").await?;
-    key_is_refused(fixture, &Key::new("", ""), "invalid").await
+    key_is_refused(fixture, &Key::new("", ""), "invalid").await?;
+    expect_error(fixture.store().query(partition_query("")).await, "invalid").map(drop)
 }
 
 async fn keys_have_a_longest_length(fixture: &Fixture<'_>) -> Result<(), Failure> {
@@ -109,6 +117,7 @@ async fn keys_have_a_longest_length(fixture: &Fixture<'_>) -> Result<(), Failure
     expect_equal(fixture.get(&key).await?, Some(item(&partition, &sort).with("x", 1)))?;
     expect_equal(fixture.all(partition_query(partition.clone())).await?.len(), 1)?;
     key_is_refused(fixture, &Key::new(format!("{partition}p"), "s"), "limit").await?;
+    expect_error(fixture.store().query(partition_query(format!("{partition}p"))).await, "limit")?;
     key_is_refused(fixture, &Key::new("p", format!("{sort}s")), "limit").await?;
     // Bytes count, not characters.
     key_is_refused(fixture, &Key::new("p", "長".repeat(MAX_SORT_BYTES / 3 + 1)), "limit").await
@@ -118,6 +127,7 @@ async fn index_keys_have_a_longest_length(fixture: &Fixture<'_>) -> Result<(), F
     let (partition, sort) = ("p".repeat(MAX_PARTITION_BYTES), "s".repeat(MAX_SORT_BYTES));
     fixture.put(indexed("p", "1", &partition, &sort)).await?;
     fixture.expect_items(index(partition.clone()), vec![indexed("p", "1", &partition, &sort)]).await?;
+    expect_error(fixture.store().query(index(format!("{partition}p"))).await, "limit")?;
     expect_error(fixture.put(indexed("p", "2", &format!("{partition}p"), "s")).await, "limit")?;
     expect_error(fixture.put(indexed("p", "2", "p", &format!("{sort}s"))).await, "limit")?;
     expect_error(fixture.update(&Key::new("p", "1"), Update::new().set("GSI1SK", format!("{sort}s"))).await, "limit")

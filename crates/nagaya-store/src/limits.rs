@@ -128,16 +128,11 @@ pub fn check_write(table: &TableSpec, write: &Write) -> Result<Key, Error> {
     }
 }
 
-/// Checks that the values of a query have the types of the table's or index's key.
+/// Checks that the values of a query have the types of the table's or index's key, and that its partition can exist.
 pub fn check_query(schema: &KeySchema, query: &Query) -> Result<(), Error> {
-    let (partition, sort) = (&schema.partition, &schema.sort);
+    let KeySchema { partition, sort } = schema;
     check_page(query.limit)?;
-    if query.partition.is_empty() {
-        return Err(Error::invalid(format!("the partition attribute `{}` is empty", partition.0)));
-    }
-    if query.partition.kind() != partition.1 {
-        return Err(Error::invalid(format!("the partition attribute `{}` is of kind {:?}", partition.0, partition.1)));
-    }
+    check_part(partition, &query.partition, MAX_PARTITION_BYTES)?;
     let values: &[&KeyValue] = match &query.sort {
         SortCondition::Any => &[],
         SortCondition::Between(least, most) => &[least, most],
