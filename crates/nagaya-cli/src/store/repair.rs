@@ -73,8 +73,8 @@ pub(super) fn repair(args: &RepairArgs) -> anyhow::Result<Outcome> {
         Access::Own(store) => repair_all(&store, progress),
         Access::Server(connection) => connection.ask(&json!({ "do": "repair" }), progress),
     })?;
-    let count = |name: &str| repaired[name]["findings"].as_array().map_or(0, Vec::len);
-    let text = match (count("found"), count("remaining")) {
+    let remaining = show::findings_count(&repaired["remaining"]);
+    let text = match (show::findings_count(&repaired["found"]), remaining) {
         (0, _) => "everything agrees\n".to_owned(),
         (found, 0) => format!("{found} findings repaired\n"),
         (found, remaining) => {
@@ -82,7 +82,7 @@ pub(super) fn repair(args: &RepairArgs) -> anyhow::Result<Outcome> {
             format!("{} of {found} findings repaired; remaining:\n{listed}", found.saturating_sub(remaining))
         }
     };
-    print(args.directory.json, &repaired, &text, count("remaining") == 0)
+    print(args.directory.json, &repaired, &text, remaining == 0)
 }
 
 pub(crate) fn repair_all(store: &EmbeddedStore, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Json> {

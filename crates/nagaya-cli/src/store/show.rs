@@ -55,7 +55,8 @@ pub(super) fn stat_text(stat: &Json) -> String {
 }
 
 pub(crate) fn findings(findings: &[Finding]) -> Json {
-    let listed: Vec<_> = findings.iter().map(|each| json!({ "table": each.table, "problem": each.problem })).collect();
+    let finding = |each: &Finding| json!({ "table": each.table, "problem": each.problem, "count": each.count });
+    let listed: Vec<_> = findings.iter().map(finding).collect();
     json!({ "ok": findings.is_empty(), "findings": listed })
 }
 
@@ -67,6 +68,12 @@ pub(super) fn add_findings(found: &mut Json, more: &[Finding]) {
         let is_fine = listed.is_empty();
         found["ok"] = is_fine.into();
     }
+}
+
+/// How many findings there are, with those that are only counted.
+pub(super) fn findings_count(found: &Json) -> u64 {
+    let listed = found["findings"].as_array().into_iter().flatten();
+    listed.map(|each| each["count"].as_u64().unwrap_or(1)).sum()
 }
 
 pub(super) fn findings_text(found: &Json) -> String {
@@ -154,5 +161,19 @@ pub(super) fn bytes(count: u64) -> String {
         1_024..1_048_576 => format!("{:.1} KiB", count as f64 / 1_024.0),
         1_048_576..1_073_741_824 => format!("{:.1} MiB", count as f64 / 1_048_576.0),
         _ => format!("{:.1} GiB", count as f64 / 1_073_741_824.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_that_are_not_listed_one_by_one_count_too() {
+        let finding = |problem: &str, count| Finding { table: "notes".to_owned(), problem: problem.to_owned(), count };
+        let found = findings(&[finding("the expiry of `P/1` is missing", 1), finding("and 5 more", 5)]);
+        assert_eq!(findings_count(&found), 6);
+        assert_eq!(findings_text(&found), "notes: the expiry of `P/1` is missing\nnotes: and 5 more\n");
+        assert_eq!(findings_count(&findings(&[])), 0);
     }
 }

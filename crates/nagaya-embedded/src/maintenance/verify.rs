@@ -31,6 +31,15 @@ pub struct Finding {
     pub table: String,
     /// What is wrong.
     pub problem: String,
+    /// How many findings it stands for: 1, or all further ones of the table that are not reported one by one.
+    pub count: u64,
+}
+
+impl Finding {
+    /// One finding.
+    pub(in crate::maintenance) fn one(table: impl Into<String>, problem: String) -> Self {
+        Finding { table: table.into(), problem, count: 1 }
+    }
 }
 
 impl EmbeddedStore {
@@ -40,7 +49,7 @@ impl EmbeddedStore {
         let files = self.storage().disk().map_or(Ok(Vec::new()), |disk| disk.damaged_files())?;
         let finding = |path: &PathBuf| {
             let what = format!("{} is missing or not what was written; restore a backup", path.display());
-            Finding { table: String::new(), problem: what }
+            Finding::one("", what)
         };
         let mut findings: Vec<_> = files.iter().map(finding).collect();
         match self.verify_entries(progress) {
@@ -64,7 +73,8 @@ impl EmbeddedStore {
         verifier.index_entries()?;
         verifier.expiries()?;
         let Verifier { mut findings, more, .. } = verifier;
-        findings.extend(more.into_iter().map(|(table, more)| Finding { table, problem: format!("and {more} more") }));
+        let counted = |(table, count)| Finding { table, problem: format!("and {count} more"), count };
+        findings.extend(more.into_iter().map(counted));
         Ok(findings)
     }
 }
@@ -82,7 +92,7 @@ struct Verifier<'a> {
 impl<'a> Verifier<'a> {
     fn found(&mut self, table: &str, what: String) {
         if self.findings.len() < MAX_FINDINGS {
-            self.findings.push(Finding { table: table.to_owned(), problem: what });
+            self.findings.push(Finding::one(table, what));
         } else {
             *self.more.entry(table.to_owned()).or_default() += 1;
         }
@@ -250,6 +260,23 @@ mod tests {
 
     use super::*;
     use crate::{Options, storage::Op};
+
+    #[tokio::test]
+    async fn findings_beyond_the_listed_ones_are_counted() -> Result<(), Error> {
+        let store = EmbeddedStore::in_memory(Options { sweep_interval: None, ..Options::default() })?;
+        store.ensure_tables(&[TableSpec::new("notes", KeySchema::strings("PK", "SK"))]).await?;
+        // Entries of an index that the table does not have.
+        let item = record::encode(&Item::new().with("PK", "P").with("SK", "1"))?;
+        let entry = |n: usize| {
+            let key = Key::new("P", n.to_string());
+            Op::Put(Keyspace::Index, layout::index_entry_key(0, 7, &key, &key).into(), item.clone().into())
+        };
+        store.storage().commit((0..MAX_FINDINGS + 5).map(entry).collect())?;
+        let found = store.verify(&mut |_| {})?;
+        assert_eq!(found.len(), MAX_FINDINGS + 1);
+        assert_eq!(found.last().map(|last| (last.problem.as_str(), last.count)), Some(("and 5 more", 5)));
+        Ok(())
+    }
 
     #[tokio::test]
     async fn several_passes_give_the_same_findings() -> Result<(), Error> {

@@ -79,7 +79,7 @@ pub fn verify_objects(root: &Path, progress: Progress<'_>) -> Result<Vec<Finding
         let hashed = File::open(&file).and_then(|file| hasher.update_reader(file).map(drop));
         hashed.context("read", &file)?;
         if !is_named_by(&path, &hasher) {
-            findings.push(Finding { table: OBJECTS.to_owned(), problem: format!("`{path}` is not what was written") });
+            findings.push(Finding::one(OBJECTS, format!("`{path}` is not what was written")));
         }
         seen += 1;
         progress(seen);
