@@ -79,6 +79,7 @@ mod document;
 mod ecma;
 mod example;
 mod explain;
+mod explained;
 mod field;
 mod grammar;
 mod item;
@@ -120,7 +121,7 @@ pub use text_syntax::{StringFormat, TimestampPrecision};
 pub use version::{Version, VersionParseError};
 
 named! {
-    /// A store that a design can run on.
+    /// A store that a design can be checked for.
     pub enum Engine {
         /// One directory on disk.
         Embedded = "embedded",
@@ -136,7 +137,7 @@ named! {
 pub struct CheckResult {
     /// The design; `None` when there is an error.
     pub design: Option<Design>,
-    /// All errors and warnings, in the order of the file.
+    /// All errors and warnings, in the order of the file; after a TOML syntax error only those before it.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -151,7 +152,7 @@ pub fn load_checked(source: &str) -> Option<Design> {
     design.filter(|_| diagnostics.iter().all(|each| each.severity() != Severity::Error))
 }
 
-/// Reads and checks a design file, and reports all problems at once.
+/// Reads and checks a design file, and reports all problems at once, up to a TOML syntax error.
 pub fn check(source: &str, engines: &[Engine]) -> CheckResult {
     let mut diagnostics = Vec::new();
     let root = read::read(source, &mut diagnostics);
@@ -168,7 +169,7 @@ pub fn check(source: &str, engines: &[Engine]) -> CheckResult {
                 && each.labels.iter().all(|label| label.span.end <= broken || each.code == &codes::SYNTAX)
         });
     }
-    check::mark_explained(source, engines, &mut diagnostics);
+    explained::mark_explained(source, engines, &mut diagnostics);
     diagnostics.sort_by_key(|diagnostic| (diagnostic.span().start, diagnostic.code.id));
     diagnostics.dedup_by(|a, b| a.code == b.code && a.span() == b.span() && a.message == b.message);
     let failed = diagnostics.iter().any(|diagnostic| diagnostic.severity() == Severity::Error);

@@ -17,7 +17,7 @@ use crate::{
     engine::Shared,
     index_build::IndexBuilds,
     layout::{self, Keyspace},
-    prepare::{self, Image, PreparedAction, PreparedWrite},
+    prepare::{Image, PreparedAction, PreparedWrite},
     read,
     record::{self, SEQUENCE_KEY, Table},
     storage::Op,
@@ -309,7 +309,7 @@ impl Committer {
         if old.map(|image| &image.bytes) == new.map(|image| &image.bytes) {
             return Ok(());
         }
-        prepare::replace_image(item_key, old, new, ops);
+        Image::replace(item_key, old, new, ops);
         self.sequence += 1;
         let bytes = |image: Option<&'_ Image>| image.map(|image| image.bytes.clone());
         let change = record::encode_change(key, [bytes(old), bytes(new)], cause, self.next_timestamp())?;

@@ -145,26 +145,26 @@ impl Image {
         let expiry_key = table.spec.expiry_of(&item).map(|second| layout::expiry_key(second, item_key).into());
         Ok(Image { item, bytes, index_keys, expiry_key })
     }
-}
 
-/// Adds the operations that replace one image by another: the item itself, its index entries and its expiry.
-pub(crate) fn replace_image(item_key: &Slice, old: Option<&Image>, new: Option<&Image>, ops: &mut Vec<Op>) {
-    match new {
-        Some(new) => ops.push(Op::Put(Keyspace::Items, item_key.clone(), new.bytes.clone())),
-        None => ops.push(Op::Remove(Keyspace::Items, item_key.clone())),
-    }
-    for (at, former) in old.into_iter().flat_map(|old| old.index_keys.iter().enumerate()) {
-        let is_kept = new.is_some_and(|new| new.index_keys.get(at) == Some(former));
-        ops.extend(former.iter().filter(|_| !is_kept).map(|entry| Op::Remove(Keyspace::Index, entry.clone())));
-    }
-    if let Some(new) = new {
-        let entries = new.index_keys.iter().flatten();
-        ops.extend(entries.map(|entry| Op::Put(Keyspace::Index, entry.clone(), new.bytes.clone())));
-    }
-    let expiry_key = |image: Option<&Image>| image.and_then(|image| image.expiry_key.clone());
-    let (before, after) = (expiry_key(old), expiry_key(new));
-    if before != after {
-        ops.extend(before.map(|key| Op::Remove(Keyspace::Expiry, key)));
-        ops.extend(after.map(|key| Op::Put(Keyspace::Expiry, key, Slice::empty())));
+    /// Adds the operations that replace one image by another: the item itself, its index entries and its expiry.
+    pub(crate) fn replace(item_key: &Slice, old: Option<&Self>, new: Option<&Self>, ops: &mut Vec<Op>) {
+        match new {
+            Some(new) => ops.push(Op::Put(Keyspace::Items, item_key.clone(), new.bytes.clone())),
+            None => ops.push(Op::Remove(Keyspace::Items, item_key.clone())),
+        }
+        for (at, former) in old.into_iter().flat_map(|old| old.index_keys.iter().enumerate()) {
+            let is_kept = new.is_some_and(|new| new.index_keys.get(at) == Some(former));
+            ops.extend(former.iter().filter(|_| !is_kept).map(|entry| Op::Remove(Keyspace::Index, entry.clone())));
+        }
+        if let Some(new) = new {
+            let entries = new.index_keys.iter().flatten();
+            ops.extend(entries.map(|entry| Op::Put(Keyspace::Index, entry.clone(), new.bytes.clone())));
+        }
+        let expiry_key = |image: Option<&Image>| image.and_then(|image| image.expiry_key.clone());
+        let (before, after) = (expiry_key(old), expiry_key(new));
+        if before != after {
+            ops.extend(before.map(|key| Op::Remove(Keyspace::Expiry, key)));
+            ops.extend(after.map(|key| Op::Put(Keyspace::Expiry, key, Slice::empty())));
+        }
     }
 }

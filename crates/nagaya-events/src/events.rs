@@ -6,6 +6,7 @@ mod idempotency;
 mod load;
 mod snapshot;
 
+use self::idempotency::IdempotentRequest;
 pub(crate) use self::load::{read, read_stored};
 
 use std::{marker::PhantomData, sync::Arc};
@@ -111,10 +112,11 @@ impl<S: Evolve> Events<S> {
         S: Decide<C>,
     {
         let (mut lock, mut taken) = (None, 0);
+        let once = request.idempotency.map(|once| IdempotentRequest::new(tenant, once));
         let mut retry = Retry::new(self.options.attempts);
         loop {
             retry.attempt().await?;
-            if let Some(once) = request.idempotency
+            if let Some(once) = &once
                 && let Some((aggregate, loaded)) = self.find_recorded_answer(tenant, once).await?
             {
                 let LoadedAggregate { state, version, latest, .. } = loaded;
@@ -127,7 +129,7 @@ impl<S: Evolve> Events<S> {
             }
             let decided = loaded.state.decide(command, &request.context).map_err(Failure::Refused)?;
             let is_new = loaded.head.is_none();
-            let conflict = match self.append(tenant, id, loaded, decided, request).await? {
+            let conflict = match self.append(tenant, id, loaded, decided, &request.context, once.as_ref()).await? {
                 Ok(Appended { state, version, latest, events }) => {
                     let reply = state.reply(command);
                     return Ok(Executed { reply, aggregate: id.to_owned(), state, version, latest, events });

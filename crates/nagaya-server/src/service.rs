@@ -141,7 +141,7 @@ impl SystemService {
             let handler = id.of(&self.custom).map(|route| Arc::clone(&route.handler)).ok_or_else(Problem::not_found)?;
             return handler(Arc::new(call)).await;
         }
-        derived::reject_fields_of_the_layer(&call)?;
+        call.reject_fields_of_the_layer()?;
         let extension = &self.system.extension;
         if let Some(answer) = extension.before(&mut call).await? {
             return Ok(answer);

@@ -4,10 +4,11 @@ use nagaya_tenancy::Tenant;
 use serde_json::{Map, Value as Json};
 
 use super::{
-    Appended, CommandRequest, Events, LoadedAggregate,
+    Appended, Events, LoadedAggregate,
     build::{EventBuilder, end_of_chain, fields},
+    idempotency::IdempotentRequest,
 };
-use crate::{Evolve, Failure, chain, error::is_lost_race, seal};
+use crate::{Context, Evolve, Failure, chain, error::is_lost_race, seal};
 
 impl<S: Evolve> Events<S> {
     /// Appends events to the state that they were decided on; the conflict, if another writer has changed the aggregate.
@@ -17,11 +18,12 @@ impl<S: Evolve> Events<S> {
         id: &str,
         loaded: LoadedAggregate<S>,
         decided: Vec<S::Event>,
-        request: &CommandRequest<'_>,
+        context: &Context,
+        once: Option<&IdempotentRequest<'_>>,
     ) -> Result<Result<Appended<S>, nagaya_tenancy::Error>, Failure<R>> {
         let LoadedAggregate { mut state, mut version, mut latest, head } = loaded;
         let name = std::sync::Arc::clone(&tenant.principal().tenant);
-        let builder = EventBuilder { layout: &self.layout, tenant: &name, id, context: &request.context };
+        let builder = EventBuilder { layout: &self.layout, tenant: &name, id, context };
         let mut events = Vec::with_capacity(decided.len());
         for event in &decided {
             version += 1;
@@ -32,7 +34,7 @@ impl<S: Evolve> Events<S> {
         }
         let mut stored = std::borrow::Cow::Borrowed(events.as_slice());
         if self.layout.keys.is_some() {
-            seal::seal(&self.layout, tenant, &request.context.user, stored.to_mut()).await?;
+            seal::seal(&self.layout, tenant, &context.user, stored.to_mut()).await?;
         }
         let mut set = tenant.change_set();
         for event in &*stored {
@@ -56,8 +58,16 @@ impl<S: Evolve> Events<S> {
                 }
             };
         }
-        if let (Some(once), Some(latest)) = (request.idempotency, &latest) {
-            set = self.record_request(set, tenant, once, id, &latest.id);
+        if let (Some(once), Some(latest)) = (once, &latest) {
+            if let Some(entity) = &self.layout.idempotency {
+                let mut record = object([
+                    ("idempotencyKey", once.record_id.as_str().into()),
+                    ("eventId", latest.id.as_str().into()),
+                    ("requestHash", once.hash.as_str().into()),
+                ]);
+                record.insert(self.layout.id.clone(), id.into());
+                set = set.create(&entity.name, record);
+            }
         } else if events.is_empty() {
             return Ok(Ok(Appended { state, version, latest, events }));
         }

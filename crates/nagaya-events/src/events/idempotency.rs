@@ -1,48 +1,47 @@
 //! Idempotency: a request that is repeated with the same key is executed once.
 
-use nagaya_tenancy::{ChangeSet, Tenant};
-use serde_json::Value as Json;
+use nagaya_tenancy::Tenant;
 
-use super::{Events, LoadedAggregate, append::object};
+use super::{Events, LoadedAggregate};
 use crate::{Error, ErrorKind, Evolve};
+
+/// A request with an idempotency key.
+pub(super) struct IdempotentRequest<'r> {
+    /// The key, as the caller gave it.
+    key: &'r str,
+    /// The id of its idempotency record.
+    pub(super) record_id: String,
+    /// The hash of the request.
+    pub(super) hash: String,
+}
+
+impl<'r> IdempotentRequest<'r> {
+    pub(super) fn new(tenant: &Tenant, (key, request): (&'r str, &[u8])) -> Self {
+        IdempotentRequest { key, record_id: record_id(tenant, key), hash: hash(request) }
+    }
+}
 
 impl<S: Evolve> Events<S> {
     /// The aggregate that an earlier request with this key has changed, and its state after that.
     pub(super) async fn find_recorded_answer(
         &self,
         tenant: &Tenant,
-        (key, request): (&str, &[u8]),
+        request: &IdempotentRequest<'_>,
     ) -> Result<Option<(String, LoadedAggregate<S>)>, Error> {
         let Some(entity) = &self.layout.idempotency else { return Ok(None) };
-        let earlier = match tenant.get(&entity.name, &[&record_id(tenant, key)]).await {
+        let earlier = match tenant.get(&entity.name, &[&request.record_id]).await {
             Ok(earlier) => earlier,
             Err(error) if error.is_not_found() => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        if earlier.text("requestHash") != Some(hash(request).as_str()) {
+        if earlier.text("requestHash") != Some(request.hash.as_str()) {
             return Err(ErrorKind::KeyReused.into());
         }
-        let damaged = || Error::damaged(key, "an idempotency record cannot be read");
+        let damaged = || Error::damaged(request.key, "an idempotency record cannot be read");
         let aggregate = earlier.text(&self.layout.id).ok_or_else(damaged)?.to_owned();
         let event = earlier.text("eventId").ok_or_else(damaged)?;
         let loaded = self.load_until(tenant, &aggregate, Some(event)).await?;
         Ok(Some((aggregate, loaded)))
-    }
-
-    /// Adds the idempotency record of a request to what the request writes.
-    pub(super) fn record_request(
-        &self,
-        set: ChangeSet,
-        tenant: &Tenant,
-        (key, request): (&str, &[u8]),
-        id: &str,
-        event: &str,
-    ) -> ChangeSet {
-        let Some(entity) = &self.layout.idempotency else { return set };
-        let mut record = object([("eventId", event.into()), ("requestHash", hash(request).into())]);
-        record.insert("idempotencyKey".to_owned(), Json::from(record_id(tenant, key)));
-        record.insert(self.layout.id.clone(), id.into());
-        set.create(&entity.name, record)
     }
 }
 

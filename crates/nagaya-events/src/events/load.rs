@@ -148,7 +148,7 @@ async fn pages(
                 }
             }
         }
-        if decrypt {
+        if decrypt && layout.keys.is_some() {
             seal::open(layout, tenant, &mut events).await?;
         }
         // The events before an unreadable one are valid.

@@ -5,7 +5,7 @@ mod list;
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
-use nagaya_design::{Design, Verb};
+use nagaya_design::{Design, Entity, Field, FieldError, Verb};
 use nagaya_tenancy::{
     ChangeSet, Error, Expected, IdGenerator, List, Nagaya, Operator, Page, Principal, Record, Tenant, Visitor,
 };
@@ -97,6 +97,25 @@ impl Call {
     /// The value of `Location` for a path below the design's prefix.
     pub fn location(&self, path: &str) -> String {
         format!("{}{}{path}", self.mount, self.design().http_prefix)
+    }
+
+    /// The value of `Location` for an item.
+    pub(crate) fn location_of(&self, entity: &Entity, record: &Record) -> String {
+        let mut path = entity.path.clone();
+        for part in record.id() {
+            path.push('/');
+            path.extend(percent_encoding::utf8_percent_encode(&part, SEGMENT));
+        }
+        self.location(&path)
+    }
+
+    /// Refuses the body of a derived route that has fields which only the layer sets. The extension may add them later.
+    pub(crate) fn reject_fields_of_the_layer(&self) -> Result<(), Problem> {
+        let fields = self.route.subject(self.design()).map_or(&[][..], |(entity, _)| &entity.fields);
+        let given = fields.iter().filter(|field| self.body.contains_key(&field.name));
+        let error = |field: &Field| Some(FieldError { path: field.name.clone(), message: field.why_not_writable()? });
+        let errors: Vec<_> = given.filter_map(error).collect();
+        Problem::check_fields(errors)
     }
 
     /// A parameter of the query.
@@ -247,6 +266,10 @@ impl Call {
         }
     }
 }
+
+/// Characters that are escaped in a segment of a path.
+const SEGMENT: &percent_encoding::AsciiSet =
+    &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b':').remove(b'@');
 
 /// The version in a tag like `"v3"`.
 fn version_in(tag: &str) -> Option<i64> {

@@ -1,6 +1,5 @@
 //! `POST`: creates an item.
 
-use super::location;
 use crate::{Answer, Call, Problem, call::with_handle, route::EntityId};
 
 /// Creates an item: 201 with its location and its tag.
@@ -14,6 +13,6 @@ pub(super) async fn create(call: &mut Call, id: EntityId) -> Result<Answer, Prob
     let set = call.idempotent(with_handle!(&handle, handle => handle.change_set()), (&entity.name, &fields))?;
     let set = set.create(&entity.name, fields);
     let record = set.commit().await?.into_iter().next().flatten().ok_or_else(Problem::not_found)?;
-    let location = location(call, entity, &record);
+    let location = call.location_of(entity, &record);
     Ok(Answer::created(record, &location))
 }

@@ -9,86 +9,13 @@ use nagaya_design::{
 use nagaya_store::{Condition, Item, Key, KeyValue, PagePosition, Query, SortCondition as StoreSort};
 use serde_json::Value as Json;
 
-use super::{cursor, guard::PageGuard};
+use super::{List, Page, cursor, guard::PageGuard};
 use crate::{Error, ErrorKind, Record, compiled::CompiledEntity, scope::Scope, session::Session, values};
-
-/// A query by an access pattern.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct List {
-    access: String,
-    parameters: Vec<(String, String)>,
-    limit: Option<usize>,
-    descending: Option<bool>,
-    cursor: Option<String>,
-}
-
-/// A page of records.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Page {
-    /// The records, in order.
-    pub records: Vec<Record>,
-    /// The cursor of the next page; `None`: this is the last one.
-    pub next: Option<String>,
-    /// The number of items, for access patterns that count.
-    pub count: Option<u64>,
-}
 
 /// Items that are read at once, at least, where a filter leaves some out.
 const FILTERED_PAGE: usize = 100;
 /// The most pages of the store that are read for one page of a caller.
 const MAX_ROUNDS: usize = 20;
-
-impl List {
-    /// A list by an access pattern of the design.
-    pub fn by(access: impl Into<String>) -> Self {
-        List { access: access.into(), parameters: Vec::new(), limit: None, descending: None, cursor: None }
-    }
-
-    /// Sets a parameter.
-    #[must_use]
-    pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.parameters.push((name.into(), value.into()));
-        self
-    }
-
-    /// Sets the largest number of records; otherwise it is the access pattern's page size.
-    #[must_use]
-    pub fn limit(mut self, limit: usize) -> Self {
-        self.limit = Some(limit);
-        self
-    }
-
-    /// Sets the order; otherwise it is the access pattern's.
-    #[must_use]
-    pub fn descending(mut self, descending: bool) -> Self {
-        self.descending = Some(descending);
-        self
-    }
-
-    /// Continues where a page ended.
-    #[must_use]
-    pub fn cursor(mut self, cursor: impl Into<String>) -> Self {
-        self.cursor = Some(cursor.into());
-        self
-    }
-
-    /// The access pattern.
-    pub fn access(&self) -> &str {
-        &self.access
-    }
-
-    /// All of it as the query parameters of a request: those of the access pattern, `limit`, `order`, `cursor`.
-    pub fn to_parameters(&self) -> Vec<(String, String)> {
-        let order = |descending: bool| if descending { "desc" } else { "asc" }.to_owned();
-        let own = [
-            ("limit", self.limit.map(|limit| limit.to_string())),
-            ("order", self.descending.map(order)),
-            ("cursor", self.cursor.clone()),
-        ];
-        let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        self.parameters.iter().cloned().chain(own).collect()
-    }
-}
 
 impl Session {
     pub(crate) async fn list(&self, list: &List) -> Result<Page, Error> {

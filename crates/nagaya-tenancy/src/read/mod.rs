@@ -5,10 +5,12 @@ mod cursor;
 mod get;
 mod guard;
 mod list;
+mod list_request;
 mod referrers;
 
 pub use self::{
     audit_log::LogPage,
-    list::{List, Page, list_query},
+    list::list_query,
+    list_request::{List, Page},
 };
 pub(crate) use referrers::Referrer;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nagaya_design::{Design, Entity, OnDelete, ReferrerLookup};
 use nagaya_store::{Condition, Item, Key, PagePosition};
 
-use super::list::List;
+use super::List;
 use crate::{Error, compiled::CompiledEntity, session::Session, state::TenancyState, values};
 
 /// A field of an entity that refers to another entity, and how its items are found.

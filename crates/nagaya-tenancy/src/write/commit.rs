@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use nagaya_store::{FailedCondition, Write, WriteSet, limits};
+use nagaya_store::{FailedCondition, Write, WriteAction, WriteSet, limits};
 
-use super::plan::{OnFailure, Plan, dedupe_checks};
+use super::plan::{OnFailure, Plan};
 use crate::{Error, ErrorKind, Record, session::Session};
 
 impl Session {
@@ -90,4 +90,31 @@ impl Session {
             Some(OnFailure::Replan) | None => Ok(()),
         }
     }
+}
+
+/// Keeps one check for each item that is referred to, and none for items that the set writes anyway.
+fn dedupe_checks(writes: Vec<(Write, OnFailure)>) -> Vec<(Write, OnFailure)> {
+    let location = |(write, on_failure): &(Write, OnFailure)| {
+        let key = match (&write.action, on_failure) {
+            (WriteAction::Put { item }, OnFailure::IdTaken(compiled)) => compiled.stored_key(item)?,
+            (WriteAction::Put { .. }, _) => return None,
+            (
+                WriteAction::Update { key, .. } | WriteAction::Delete { key } | WriteAction::ConditionCheck { key },
+                _,
+            ) => key.clone(),
+        };
+        Some((write.table.clone(), key))
+    };
+    let is_check = |(_, on_failure): &(Write, OnFailure)| matches!(on_failure, OnFailure::NoReference { .. });
+    let (checks, mut kept): (Vec<_>, Vec<_>) = writes.into_iter().partition(is_check);
+    if checks.is_empty() {
+        return kept;
+    }
+    let mut locations: Vec<_> = kept.iter().filter_map(location).collect();
+    for check in checks {
+        let Some(at) = location(&check).filter(|at| !locations.contains(at)) else { continue };
+        locations.push(at);
+        kept.push(check);
+    }
+    kept
 }

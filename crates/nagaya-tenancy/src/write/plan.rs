@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use nagaya_store::{Condition, Item, Key, Update, Write, WriteAction};
+use nagaya_store::{Condition, Item, Key, Update, Write};
 
 use super::{draft::Draft, unique};
 use crate::{
@@ -139,31 +139,4 @@ impl Session {
             None => attributes.iter().fold(owned, |all, name| all.and(same(name))),
         }
     }
-}
-
-/// Keeps one check for each item that is referred to, and none for items that the set writes anyway.
-pub(super) fn dedupe_checks(writes: Vec<(Write, OnFailure)>) -> Vec<(Write, OnFailure)> {
-    let location = |(write, on_failure): &(Write, OnFailure)| {
-        let key = match (&write.action, on_failure) {
-            (WriteAction::Put { item }, OnFailure::IdTaken(compiled)) => compiled.stored_key(item)?,
-            (WriteAction::Put { .. }, _) => return None,
-            (
-                WriteAction::Update { key, .. } | WriteAction::Delete { key } | WriteAction::ConditionCheck { key },
-                _,
-            ) => key.clone(),
-        };
-        Some((write.table.clone(), key))
-    };
-    let is_check = |(_, on_failure): &(Write, OnFailure)| matches!(on_failure, OnFailure::NoReference { .. });
-    let (checks, mut kept): (Vec<_>, Vec<_>) = writes.into_iter().partition(is_check);
-    if checks.is_empty() {
-        return kept;
-    }
-    let mut locations: Vec<_> = kept.iter().filter_map(location).collect();
-    for check in checks {
-        let Some(at) = location(&check).filter(|at| !locations.contains(at)) else { continue };
-        locations.push(at);
-        kept.push(check);
-    }
-    kept
 }

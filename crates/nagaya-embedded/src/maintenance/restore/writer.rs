@@ -8,7 +8,7 @@ use nagaya_store::{Error, Item, Key};
 use crate::maintenance::backup::BackupDamage;
 use crate::{
     layout::{self, Keyspace},
-    prepare::{self, Image},
+    prepare::Image,
     record::{self, Change, SEQUENCE_KEY, Table, TrimPoint},
     storage::{Op, Storage},
 };
@@ -84,7 +84,7 @@ impl<'b> RestoreWriter<'b> {
         let image = |item: Option<Item>| item.map(|item| Image::encode(table, key, &item_key, item)).transpose();
         let [old, new] = items;
         let new = image(new)?;
-        prepare::replace_image(&item_key, image(old)?.as_ref(), new.as_ref(), &mut self.ops);
+        Image::replace(&item_key, image(old)?.as_ref(), new.as_ref(), &mut self.ops);
         self.bytes += new.as_ref().map_or(0, |new| new.bytes.len());
         self.pending.insert(item_key, new.map(|new| new.bytes));
         self.step()

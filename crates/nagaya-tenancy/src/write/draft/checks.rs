@@ -3,7 +3,6 @@
 use nagaya_design::{DefaultValue, Field, FieldError, FieldType, Wall};
 use serde_json::{Map, Value as Json};
 
-use super::fields::since_fields;
 use crate::{Error, ErrorKind, compiled::CompiledEntity, scope::Scope, values};
 
 type Fields = Map<String, Json>;
@@ -129,6 +128,11 @@ impl<'c> Checks<'c> {
             }
         }
     }
+}
+
+/// The fields that record since when a condition holds.
+pub(super) fn since_fields(compiled: &CompiledEntity) -> impl Iterator<Item = &Field> {
+    compiled.entity.fields.iter().filter(|field| field.since.is_some())
 }
 
 /// Visits the immutable fields.

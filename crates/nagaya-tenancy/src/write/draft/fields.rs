@@ -4,7 +4,7 @@ use nagaya_design::{DefaultValue, Field, FieldType, SCHEMA_ATTRIBUTE};
 use nagaya_store::Item;
 use serde_json::{Map, Value as Json};
 
-use super::checks::Checks;
+use super::checks::{Checks, since_fields};
 use crate::{Error, Settings, compiled::CompiledEntity, scope::Scope, state::TenancyState, values};
 
 /// The fields of a new item.
@@ -24,39 +24,34 @@ impl NewFields {
         add_defaults(&compiled.entity.fields, &mut complete, &state.settings, now);
         NewFields { given, complete, now }
     }
-}
 
-/// A new item.
-pub(super) fn create(
-    state: &TenancyState,
-    compiled: &CompiledEntity,
-    scope: &Scope,
-    new: &NewFields,
-) -> Result<Item, Error> {
-    let now = new.now;
-    let mut checks = Checks::new(compiled);
-    checks.given_fields(scope, &new.given);
-    let mut fields = new.given.clone();
-    drop_nulls(&compiled.entity.fields, &mut fields);
-    checks.since_fields(None, &fields);
-    fields.clone_from(&new.complete);
-    if let (Some(tenant), Some(field)) = (scope.tenant(), &compiled.entity.tenant) {
-        values::put_json(&mut fields, field, tenant.into());
+    /// The new item.
+    pub(super) fn item(&self, state: &TenancyState, compiled: &CompiledEntity, scope: &Scope) -> Result<Item, Error> {
+        let now = self.now;
+        let mut checks = Checks::new(compiled);
+        checks.given_fields(scope, &self.given);
+        let mut fields = self.given.clone();
+        drop_nulls(&compiled.entity.fields, &mut fields);
+        checks.since_fields(None, &fields);
+        fields.clone_from(&self.complete);
+        if let (Some(tenant), Some(field)) = (scope.tenant(), &compiled.entity.tenant) {
+            values::put_json(&mut fields, field, tenant.into());
+        }
+        set_since_fields(compiled, None, &mut fields, now);
+        checks.fields_fit(&fields);
+        checks.expiry_is_future(&fields, now);
+        checks.finish()?;
+        let mut item = Item::new();
+        derive(state, compiled, &fields, &mut item, now)?;
+        for (name, value) in fields {
+            item.insert(&name, values::to_store(value));
+        }
+        if let Some(version) = &compiled.entity.version {
+            item.insert(version, 1);
+        }
+        check_not_deleted(compiled, &item)?;
+        Ok(item)
     }
-    set_since_fields(compiled, None, &mut fields, now);
-    checks.fields_fit(&fields);
-    checks.expiry_is_future(&fields, now);
-    checks.finish()?;
-    let mut item = Item::new();
-    derive(state, compiled, &fields, &mut item, now)?;
-    for (name, value) in fields {
-        item.insert(&name, values::to_store(value));
-    }
-    if let Some(version) = &compiled.entity.version {
-        item.insert(version, 1);
-    }
-    check_not_deleted(compiled, &item)?;
-    Ok(item)
 }
 
 /// An item after a merge patch (RFC 7386) of its fields.
@@ -198,11 +193,6 @@ fn fields_of(compiled: &CompiledEntity, item: &Item) -> Map<String, Json> {
     let is_field = |name: &str| compiled.entity.fields.iter().any(|field| field.name == name);
     let fields = item.iter().filter(|(name, _)| is_field(name));
     fields.map(|(name, value)| (name.to_owned(), values::to_json(value))).collect()
-}
-
-/// The fields that record since when a condition holds.
-pub(super) fn since_fields(compiled: &CompiledEntity) -> impl Iterator<Item = &Field> {
-    compiled.entity.fields.iter().filter(|field| field.since.is_some())
 }
 
 /// Sets the instants of conditions that begin to hold, and removes those of conditions that no longer hold.

@@ -67,7 +67,7 @@ impl Draft {
         let draft = match &change.kind {
             ChangeKind::SideRecord(_) => return Ok(None),
             ChangeKind::Create(fields) => {
-                let new = fields::create(state, compiled, scope, fields)?;
+                let new = fields.item(state, compiled, scope)?;
                 let key = compiled.stored_key(&new).ok_or_else(|| Error::not_found(compiled.name()))?;
                 Draft::audited(session, compiled, key, (None, Some(new)), &Expected::Any, "create")
             }
@@ -130,7 +130,7 @@ pub(super) fn audit_entries(session: &Session, action: &AuditedAction<'_>) -> Re
     let mut entries = Vec::new();
     if let Some(TenantEntry { compiled, tenant, fields }) = audit::tenant_entry(session, action)? {
         let fields = NewFields::new(&session.state, compiled, fields);
-        let item = fields::create(&session.state, compiled, &Scope::Tenant(tenant.into()), &fields)?;
+        let item = fields.item(&session.state, compiled, &Scope::Tenant(tenant.into()))?;
         entries.push(compiled.insert(item));
     }
     entries.extend(audit::operator_entry(session, action));
