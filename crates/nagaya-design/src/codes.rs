@@ -76,7 +76,7 @@ codes! {
     Error   RANGE_WITHOUT_ORDER   "NG0403" "a range over values without an order";
     Error   CONDITION_SYNTAX      "NG0404" "a condition that cannot be read";
     Error   CONDITION_FIELD       "NG0405" "a condition on a field that does not exist";
-    Error   CONDITION_VALUE       "NG0406" "a condition that can never be true";
+    Error   CONDITION_VALUE       "NG0406" "a condition with a value that its field cannot have";
     Error   BAD_SELECTION         "NG0407" "an invalid projection, limit or parameter";
 
     // Fields.

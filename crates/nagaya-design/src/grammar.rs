@@ -293,7 +293,7 @@ tables! {
         optional "projection": ListOf(&Text), "The fields to return. Default: all.";
         optional "limit": Integer, "Page size, 1 to 1000. Default: 100.";
         optional "returns": OneOf(ResultKind::NAMES),
-            "A page of items, the only item, or how many there are. Default: `many`.";
+            "A page of items, the first item, or how many there are. Default: `many`.";
         optional "path": Either(&[Text, Boolean]),
             "Its HTTP path, `{name}` for parameters; `false`: it has none, and only the system's own code uses it. \
              Default: its name, with `-` for `_`.";

@@ -21,7 +21,8 @@ pub trait Store: Send + Sync {
     /// What this engine supports.
     fn capabilities(&self) -> Capabilities;
 
-    /// Creates missing tables and indexes. Never changes or removes existing ones.
+    /// Creates missing tables and indexes. Never changes or removes existing ones. An engine can be set to leave out missing
+    /// indexes of existing tables; it logs a warning then.
     fn ensure_tables<'a>(&'a self, tables: &'a [TableSpec]) -> StoreFuture<'a, ()>;
 
     /// The item with this key.

@@ -242,10 +242,11 @@ fn page(figures: &[Figure]) -> String {
     );
     for Figure { call, bar, walled, bare, ratio, range: (least, most) } in figures {
         let verdict = if ratio >= bar { "met" } else { "**not met**" };
+        let sides = if (least >= bar) == (most >= bar) { "" } else { "; rounds are on both sides" };
         // Writing to a String does not fail.
         let _ = writeln!(
             out,
-            "| {call} | ≥ {bar} | {walled:.0} | {bare:.0} | {ratio:.2} | {least:.2} – {most:.2} | {verdict} |"
+            "| {call} | ≥ {bar} | {walled:.0} | {bare:.0} | {ratio:.2} | {least:.2} – {most:.2} | {verdict}{sides} |"
         );
     }
     out

@@ -1,4 +1,4 @@
-//! The extension: checks before and after the derived routes, and the custom routes.
+//! The extension: checks before the derived routes, a cache that is cleared after them, and the custom routes.
 
 use std::{future::Future, sync::Arc};
 
@@ -120,7 +120,7 @@ impl Extension for AiagentExtension {
     }
 
     fn after<'a>(&'a self, call: &'a Call, _: &'a mut Answer) -> ExtensionFuture<'a, Result<(), Problem>> {
-        // The next request uses what was just written.
+        // The next request to this process uses what was just written. Other processes do when their cached status expires.
         if let (Some(("tenant" | "permission_policy", Verb::Create | Verb::Update | Verb::Delete)), Some(tenant)) =
             (call.subject(), &call.caller.tenant)
         {

@@ -161,7 +161,8 @@ impl ItemBuilder<'_> {
         self.moment = self.state.until - self.rng.between(least, back);
     }
 
-    /// Chooses the items that this one refers to; gives the values that are copied from them. `None` if there are none.
+    /// Chooses the items that this one refers to; gives the values that are copied from them. `None` if a required reference of
+    /// the design has nothing to refer to.
     fn link(&mut self) -> Option<Map<String, Json>> {
         let (task, state) = (self.task, self.state);
         let mut mirrored = Map::new();
@@ -175,7 +176,7 @@ impl ItemBuilder<'_> {
                 }
                 continue;
             }
-            // Two links to one entity refer to the same item.
+            // Two links to one entity refer to the same item, unless one of them is to an actor (`…By`).
             let to_the_same = |name: &str| {
                 !is_doer(&field.name)
                     && !is_doer(name)
@@ -289,7 +290,7 @@ fn remove(fields: &mut Map<String, Json>, path: &str) {
     }
 }
 
-/// Whether the tenancy layer sets this field, and no caller can.
+/// Whether the tenancy layer sets this field, and no tenant can.
 pub(super) fn is_set_by_tenancy(entity: &Entity, field: &Field) -> bool {
     entity.wall != nagaya_design::Wall::Key
         && field.default == Some(DefaultValue::New)

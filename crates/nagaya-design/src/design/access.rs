@@ -10,7 +10,7 @@ named! {
     pub enum ResultKind {
         /// A page of items.
         Many = "many",
-        /// The only item.
+        /// The first item.
         One = "one",
         /// The number of items.
         Count = "count",

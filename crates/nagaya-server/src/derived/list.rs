@@ -5,7 +5,7 @@ use nagaya_design::ResultKind;
 use super::read::record_or_not_modified;
 use crate::{Answer, Call, Problem, route::AccessId};
 
-/// Answers an access pattern: with a page, the one item, or a count.
+/// Answers an access pattern: with a page, the first item, or a count.
 pub(super) async fn list(call: &Call, id: AccessId) -> Result<Answer, Problem> {
     let access = id.of(call.design());
     let page = call.list_access(access, &[]).await?;

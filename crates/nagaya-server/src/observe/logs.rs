@@ -111,7 +111,8 @@ thread_local! {
     static PANICKED: Cell<Option<String>> = const { Cell::new(None) };
 }
 
-/// The location of the last panic of this thread; the code that catches a panic knows the request.
+/// Takes the location of the last panic of this thread, so that it is given once; the code that catches a panic knows the
+/// request.
 pub(crate) fn last_panic() -> Option<String> {
     PANICKED.take()
 }
