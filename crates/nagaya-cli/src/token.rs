@@ -69,7 +69,7 @@ struct KeyArgs {
 impl KeyArgs {
     /// Refuses a directory without keys: a typo in its name must not create keys that no server uses.
     fn has_issuer(&self, otherwise: &str) -> anyhow::Result<()> {
-        if self.data.join("issuer").is_dir() {
+        if self.data.join("issuer/keys.json").exists() {
             return Ok(());
         }
         let directory = std::path::absolute(&self.data).unwrap_or_else(|_| self.data.clone());

@@ -249,7 +249,7 @@ impl Reader {
         let mut command = self.shell(&format!("exec {}", self.serve_command));
         self.server = Some(command.stdout(log).spawn().expect("the server starts"));
         self.read_bytes = 0;
-        self.wait_for_log("A token for … tenant `…`, good for a day:\n\neyJ…\n\n  curl -H ");
+        self.wait_for_log("A token for … tenant `…`, valid for 24 hours:\n\neyJ…\n\n  curl -H ");
         self.read_bytes = 0;
     }
 

@@ -122,7 +122,8 @@ impl Server {
     }
 
     /// Lets the page `/docs` sign in with the local issuer, for any tenant and role. This is for development: it works only
-    /// if the server listens on a loopback address and no proxy is trusted.
+    /// if the server listens on a loopback address and no proxy is trusted. A server that a proxy on the same machine makes
+    /// public must not call this.
     pub fn sign_in_with(&mut self, issuer: &Arc<LocalIssuer>) {
         self.local_issuer = Some(Arc::clone(issuer));
     }

@@ -58,7 +58,10 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     let issuer = issuer(args, &url)?;
     if let Some(issuer) = &issuer {
         server.add_routes(issuer_routes(Arc::clone(issuer)));
-        server.sign_in_with(issuer);
+        // A public URL means that others can reach the server, even if a proxy does that from this machine.
+        if remote.is_none() && args.network.public_url.is_none() {
+            server.sign_in_with(issuer);
+        }
     }
     server.show_store_metrics(Arc::clone(&measured));
     let store: Arc<dyn Store> = measured;

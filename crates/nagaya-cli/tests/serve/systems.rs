@@ -38,6 +38,21 @@ fn one_command_serves_every_system_with_documentation_and_a_token() {
     assert_eq!(serving.process.stop(), Some(0));
 }
 
+/// A proxy on the same machine may forward requests of others as if they came from here.
+#[test]
+fn a_server_with_a_public_url_has_no_sign_in() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let sign_in = |options: &[&str]| {
+        let serving = serve(&[&["todo", "--data", text(&data)], options].concat(), &[]);
+        let status = send("GET", &format!("{}/docs/sign-in", serving.url()), None, None).0;
+        assert_eq!(serving.process.stop(), Some(0));
+        status
+    };
+    assert_eq!(sign_in(&[]), 200);
+    assert_eq!(sign_in(&["--public-url", "https://api.example.com"]), 404);
+}
+
 /// Acknowledged data is there after a restart, for its own tenant only.
 #[test]
 fn a_single_system_is_served_at_the_root_and_keeps_its_data() {

@@ -10,14 +10,18 @@ use jsonwebtoken::{
     Algorithm,
     jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse},
 };
-use ring::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RSA_PSS_2048_8192_SHA256,
-    RsaPublicKeyComponents, UnparsedPublicKey,
+use ring::{
+    agreement::{self, ECDH_P256, ECDH_P384, EphemeralPrivateKey, agree_ephemeral},
+    rand::SystemRandom,
+    signature::{
+        ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256,
+        RSA_PSS_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey,
+    },
 };
 
 use super::token::ACCEPTED;
 
-/// The most keys of one issuer. Real ones have two or three.
+/// The most usable keys of one issuer; of the local one, the newest count. Real ones have two or three.
 const MAX_KEYS: usize = 64;
 
 /// A public key that verifies signatures.
@@ -76,7 +80,8 @@ impl KeyMaterial {
                     _ => return None,
                 };
                 // An uncompressed point begins with 4 (SEC 1, 2.3.3).
-                Some((KeyMaterial::Point([vec![4], x, y].concat()), vec![algorithm]))
+                let point = [vec![4], x, y].concat();
+                is_on_curve(algorithm, &point).then(|| (KeyMaterial::Point(point), vec![algorithm]))
             }
             AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => {
                 let point = bytes(&key.x).filter(|point| point.len() == 32)?;
@@ -113,6 +118,14 @@ impl KeyMaterial {
     }
 }
 
+/// Whether a point is on the curve of an algorithm: a key can be agreed on only with such a point.
+fn is_on_curve(algorithm: Algorithm, point: &[u8]) -> bool {
+    let curve = if algorithm == Algorithm::ES256 { &ECDH_P256 } else { &ECDH_P384 };
+    EphemeralPrivateKey::generate(curve, &SystemRandom::new())
+        .and_then(|key| agree_ephemeral(key, &agreement::UnparsedPublicKey::new(curve, point), |_| ()))
+        .is_ok()
+}
+
 /// The keys that an issuer publishes.
 #[derive(Default)]
 pub(super) struct Keys(RwLock<Vec<Arc<Key>>>);
@@ -136,7 +149,7 @@ impl Keys {
             Some(same) => Some(Arc::clone(same)),
             None => Key::of(jwk).map(Arc::new),
         };
-        *keys = published.into_iter().take(MAX_KEYS).filter_map(key).collect();
+        *keys = published.into_iter().filter_map(key).take(MAX_KEYS).collect();
         for key in before.iter().filter(|key| !keys.iter().any(|kept| Arc::ptr_eq(kept, key))) {
             key.retired.store(true, Ordering::Relaxed);
         }

@@ -25,6 +25,9 @@ use crate::{Answer, Claims, Grant, LocalIssuer, Problem, ProblemCode, System, bo
 const TTL: Duration = Duration::from_secs(12 * 60 * 60);
 /// Bytes of the largest body.
 const MAX_BODY: usize = 4 * 1024;
+/// Headers that proxies add.
+const FORWARDED: [&str; 6] =
+    ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"];
 /// The user of a token, unless the tenant is the user.
 const USER: &str = "me";
 
@@ -40,9 +43,14 @@ impl SignIn {
 
     /// The issuer, for a request that comes from this machine.
     fn issuer(&self, headers: &HeaderMap) -> Option<&LocalIssuer> {
-        let host = headers.get(header::HOST)?.to_str().ok()?.parse::<Authority>().ok()?;
-        let is_forwarded = ["forwarded", "via", "x-forwarded-for"].iter().any(|name| headers.contains_key(*name));
-        self.0.get().filter(|_| is_loopback(host.host()) && !is_forwarded).map(AsRef::as_ref)
+        let mut hosts = headers.get_all(header::HOST).iter();
+        let (Some(host), None) = (hosts.next(), hosts.next()) else { return None };
+        let host = host.to_str().ok()?;
+        // A name before an `@` is not the host, but a proxy may take it for one.
+        let is_local = !host.contains('@') && is_loopback(host.parse::<Authority>().ok()?.host());
+        let is_forwarded = FORWARDED.iter().any(|name| headers.contains_key(*name));
+        let is_foreign = headers.get(header::ORIGIN).is_some_and(|origin| *origin != format!("http://{host}"));
+        self.0.get().filter(|_| is_local && !is_forwarded && !is_foreign).map(AsRef::as_ref)
     }
 }
 

@@ -12,7 +12,6 @@ use crate::common::{Key, Provider, TestClock, eventually, outcome, problem_line,
 const FINE: &str = "u1@t1 admin";
 const UNREACHABLE: &str = "503 issuer_unreachable: The keys of the token's issuer cannot be fetched.";
 const NOT_PUBLISHED: &str = "401 bad_token: The token is signed by a key that its issuer does not publish.";
-const WRONG_SIGNATURE: &str = "401 bad_token: The signature of the token is wrong.";
 
 #[tokio::test]
 async fn an_unreachable_issuer_is_trusted_by_its_cached_keys() {
@@ -205,13 +204,13 @@ async fn unusable_keys_verify_nothing() {
         json!({ "x": "" }),
         json!({ "x": "AAAA" }),
         json!({ "x": "not base64!" }),
+        // A point that is not on the curve.
+        json!({ "y": Key::es256("a").jwk()["x"] }),
         json!({ "kid": "b" }),
         json!({ "kid": null }),
     ] {
         check_keys(changed(changes), NOT_PUBLISHED).await;
     }
-    // A point that is not on the curve.
-    check_keys(changed(json!({ "y": Key::es256("a").jwk()["x"] })), WRONG_SIGNATURE).await;
     for ops in [json!({ "use": "sig" }), json!({ "key_ops": ["verify"] }), json!({ "alg": null })] {
         check_keys(changed(ops), FINE).await;
     }

@@ -208,7 +208,15 @@ fn in_development_the_page_signs_in_with_the_local_issuer() {
     assert_eq!(server.get(&users, &[("authorization", &bearer)]).status, 503);
 
     // A foreign host name, a proxy, and a form of another site get no token.
-    for header in [("host", "evil.example"), ("x-forwarded-for", "192.0.2.1"), ("via", "1.1 proxy")] {
+    for header in [
+        ("host", "evil.example"),
+        ("host", "evil.example@localhost"),
+        ("origin", "https://evil.example"),
+        ("x-forwarded-for", "192.0.2.1"),
+        ("x-forwarded-proto", "https"),
+        ("x-real-ip", "192.0.2.1"),
+        ("via", "1.1 proxy"),
+    ] {
         assert_eq!(server.get("/docs/sign-in", &[header]).status, 404, "{header:?}");
         assert_eq!(server.post("/docs/sign-in", &[json[0], header], &wanted).status, 404, "{header:?}");
     }

@@ -48,13 +48,13 @@ impl Files {
             keys.get("keys").and_then(Json::as_array).and_then(|keys| keys.iter().map(Signer::read).collect());
         let signers: Vec<Signer> = signers.unwrap_or_default();
         if signers.is_empty() {
-            return Err(damaged(&path, "it is not a set of private keys"));
+            return Err(damaged(&path, "it is not a set of private keys", LOST_KEYS));
         }
         let urls = match self.json("issuer.json")? {
             None => vec![DEFAULT_URL.to_owned()],
             Some((path, issuer)) => match serde_json::from_value(issuer["urls"].clone()) {
                 Ok(urls) => urls,
-                Err(_) => return Err(damaged(&path, "it has no list `urls`")),
+                Err(_) => return Err(damaged(&path, "it has no list `urls`", LOST_URLS)),
             },
         };
         Ok(Some(State { signers, urls }))
@@ -73,7 +73,9 @@ impl Files {
         match fs::read(&path) {
             Ok(bytes) => match serde_json::from_slice(&bytes) {
                 Ok(json) => Ok(Some((path, json))),
-                Err(error) => Err(damaged(&path, &error.to_string())),
+                Err(error) => {
+                    Err(damaged(&path, &error.to_string(), if name == "keys.json" { LOST_KEYS } else { LOST_URLS }))
+                }
             },
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(failed(&path, "cannot be read", &error)),
@@ -110,9 +112,10 @@ fn failed(path: &Path, what: &str, error: &std::io::Error) -> IssuerError {
     IssuerError::new(format!("{} {what}: {error}", path.display()))
 }
 
-fn damaged(path: &Path, why: &str) -> IssuerError {
-    let path = path.display();
-    IssuerError::new(format!(
-        "{path} is damaged: {why}; restore it, or remove it to start with a new key; tokens of the old key are refused then"
-    ))
+/// What removing a damaged file means.
+const LOST_KEYS: &str = "to start with a new key; tokens of the old key are refused then";
+const LOST_URLS: &str = "to start without it; tokens that name an earlier URL of the server are refused then";
+
+fn damaged(path: &Path, why: &str, removal: &str) -> IssuerError {
+    IssuerError::new(format!("{} is damaged: {why}; restore it, or remove it {removal}", path.display()))
 }

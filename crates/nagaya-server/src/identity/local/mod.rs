@@ -94,7 +94,7 @@ impl LocalIssuer {
 
     fn new(files: Option<Files>, state: State) -> Self {
         let keys = Keys::default();
-        keys.replace(state.signers.iter().filter_map(Signer::jwk));
+        keys.replace(state.signers.iter().rev().filter_map(Signer::jwk));
         LocalIssuer { files, state: RwLock::new(state), keys, clock: Clock::system() }
     }
 
@@ -206,7 +206,7 @@ impl LocalIssuer {
         let Some(files) = &self.files else { return Ok(()) };
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let found = files.read()?.ok_or_else(|| IssuerError::new("the keys of the local issuer are gone"))?;
-        self.keys.replace(found.signers.iter().filter_map(Signer::jwk));
+        self.keys.replace(found.signers.iter().rev().filter_map(Signer::jwk));
         *state = found;
         Ok(())
     }
@@ -227,7 +227,7 @@ impl LocalIssuer {
         } else {
             change(&mut changed);
         }
-        self.keys.replace(changed.signers.iter().filter_map(Signer::jwk));
+        self.keys.replace(changed.signers.iter().rev().filter_map(Signer::jwk));
         *state = changed;
         Ok(())
     }
