@@ -1,8 +1,8 @@
 //! Built-in systems and designs of a user behind one server.
 
-use std::{fs, time::Duration};
+use std::{fs, process::Command, time::Duration};
 
-use nagaya_testing::{eventually, send};
+use nagaya_testing::{Process, eventually, send};
 use serde_json::{Value, json};
 
 use super::{common::nagaya, serve, text};
@@ -43,14 +43,18 @@ fn one_command_serves_every_system_with_documentation_and_a_token() {
 fn a_server_with_a_public_url_has_no_sign_in() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
-    let sign_in = |options: &[&str]| {
-        let serving = serve(&[&["todo", "--data", text(&data)], options].concat(), &[]);
-        let status = send("GET", &format!("{}/docs/sign-in", serving.url()), None, None).0;
-        assert_eq!(serving.process.stop(), Some(0));
-        status
-    };
-    assert_eq!(sign_in(&[]), 200);
-    assert_eq!(sign_in(&["--public-url", "https://api.example.com"]), 404);
+    let serving = serve(&["todo", "--data", text(&data)], &[]);
+    let address = serving.url().strip_prefix("http://").expect("a local URL").to_owned();
+    let sign_in = format!("http://{address}/docs/sign-in");
+    assert_eq!(send("GET", &sign_in, None, None).0, 200);
+    assert_eq!(serving.process.stop(), Some(0));
+
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nagaya"));
+    command.args(["serve", "todo", "--json", "--listen", &address, "--public-url", "https://api.example.com"]);
+    let mut process = Process::start(command.args(["--data", text(&data)]));
+    process.ready();
+    assert_eq!(send("GET", &sign_in, None, None).0, 404);
+    assert_eq!(process.stop(), Some(0));
 }
 
 /// Acknowledged data is there after a restart, for its own tenant only.
