@@ -59,11 +59,11 @@ pub use self::{
     client::{Client, Exchange, Response, text},
     connection::{Connection, RawResponse},
     paused::PausedTokioClock,
-    process::{Process, ServeProcess, eventually, send},
-    server::{TestServer, TestServerBuilder, runtime},
+    process::{Process, ServeProcess, eventually, send_request},
+    server::{TestServer, TestServerBuilder, build_runtime},
 };
 pub use self::{
     design::{parse_design, system_design},
-    instrumented::{Call, Fault, Injected, InstrumentedStore, memory_store},
+    instrumented::{Call, Fault, InjectedFault, InstrumentedStore, memory_store},
 };
 pub use nagaya_store::ManualClock;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 
 use super::{
     Appended, CommandRequest, Events, LoadedAggregate,
-    build::{EventBuilder, end_of_chain, fields},
+    build::{EventBuilder, end_of_chain, event_fields},
 };
 use crate::{Evolve, Failure, chain, error::is_lost_race, seal};
 
@@ -36,7 +36,7 @@ impl<S: Evolve> Events<S> {
         }
         let mut set = tenant.change_set();
         for event in &*stored {
-            set = set.create(&self.layout.events.name, fields(&self.layout, event));
+            set = set.create(&self.layout.events.name, event_fields(&self.layout, event));
         }
         if let (Some(latest), false) = (&latest, events.is_empty()) {
             let entity = &self.layout.head;
@@ -74,6 +74,6 @@ impl<S: Evolve> Events<S> {
 }
 
 /// A JSON object with these fields.
-pub(super) fn object(fields: impl IntoIterator<Item = (&'static str, Json)>) -> Map<String, Json> {
+pub(super) fn json_object(fields: impl IntoIterator<Item = (&'static str, Json)>) -> Map<String, Json> {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -3,7 +3,7 @@
 use nagaya_tenancy::{ChangeSet, Tenant};
 use serde_json::Value as Json;
 
-use super::{Events, LoadedAggregate, append::object};
+use super::{Events, LoadedAggregate, append::json_object};
 use crate::{Error, ErrorKind, Evolve};
 
 impl<S: Evolve> Events<S> {
@@ -39,7 +39,7 @@ impl<S: Evolve> Events<S> {
         event: &str,
     ) -> ChangeSet {
         let Some(entity) = &self.layout.idempotency else { return set };
-        let mut record = object([("eventId", event.into()), ("requestHash", hash(request).into())]);
+        let mut record = json_object([("eventId", event.into()), ("requestHash", hash(request).into())]);
         record.insert("idempotencyKey".to_owned(), Json::from(record_id(tenant, key)));
         record.insert(self.layout.id.clone(), id.into());
         set.create(&entity.name, record)

@@ -38,7 +38,7 @@ pub(super) fn create(
     checks.given_fields(scope, &new.given);
     let mut fields = new.given.clone();
     drop_nulls(&compiled.entity.fields, &mut fields);
-    checks.since_fields(None, &fields);
+    checks.reject_caller_set_since_fields(None, &fields);
     fields.clone_from(&new.complete);
     if let (Some(tenant), Some(field)) = (scope.tenant(), &compiled.entity.tenant) {
         values::put_json(&mut fields, field, tenant.into());
@@ -76,7 +76,7 @@ pub(super) fn merge(
     let mut checks = Checks::new(compiled);
     checks.removed_names(&entity.fields, patch, "");
     checks.unchanged(scope, &before, &fields);
-    checks.since_fields(Some(&before), &fields);
+    checks.reject_caller_set_since_fields(Some(&before), &fields);
     checks.check_required_kept(&entity.fields, &before, &fields, "");
     for field in entity.fields.iter().filter(|field| is_refreshed(compiled, field)) {
         if !patch.contains_key(&field.name)
