@@ -24,7 +24,7 @@
 //! store.ensure_tables(&[TableSpec::new("todos", KeySchema::strings("PK", "SK"))]).await?;
 //!
 //! // The second write fails, before it has an effect.
-//! let fault = Fault::fail_before(|| Error::engine("the disk is gone")).on(Call::is_write).skip(1).once();
+//! let fault = Fault::fail_before(|| Error::engine("the disk is gone")).matching(Call::is_write).skip(1).once();
 //! let fault = store.inject(fault);
 //! let item = |sort: &str| Write::put("todos", Item::new().with("PK", "f1").with("SK", sort));
 //! store.write(item("1").into()).await?;

@@ -55,7 +55,7 @@ fn tenant_in_path(call: &Call) -> Result<Tenant, Problem> {
     })
 }
 
-/// The caller in each tenant that it is a user of: for a sign-in, before the token names a tenant.
+/// Lists the caller's user record in each of its tenants: for a sign-in, before the token names a tenant.
 pub(crate) async fn list_own_memberships(_: Arc<AppState>, call: Arc<Call>) -> Result<Answer, Problem> {
     let list = List::by("tenants_of_user").with("userId", &*call.caller.user);
     let page =
