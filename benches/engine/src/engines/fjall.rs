@@ -9,7 +9,7 @@ use super::{Engine, cache_bytes};
 use crate::{
     queue::{Commit, Queue, now},
     settings::Settings,
-    workload::{self, ITEMS_PER_DAY, Entries},
+    workload::{self, Entries, ITEMS_PER_DAY},
 };
 
 pub(crate) struct Fjall {

@@ -8,7 +8,7 @@ use super::{Engine, cache_bytes};
 use crate::{
     queue::{Commit, Queue, now},
     settings::Settings,
-    workload::{self, ITEMS_PER_DAY, Entries},
+    workload::{self, Entries, ITEMS_PER_DAY},
 };
 
 type Table = TableDefinition<'static, &'static [u8], &'static [u8]>;

@@ -13,7 +13,7 @@ use super::{Engine, cache_bytes};
 use crate::{
     queue::{Commit, Queue, now},
     settings::Settings,
-    workload::{self, ITEMS_PER_DAY, Entries},
+    workload::{self, Entries, ITEMS_PER_DAY},
 };
 
 const ITEM: &str = "SELECT value FROM items WHERE key = ?1";
