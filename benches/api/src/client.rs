@@ -29,19 +29,19 @@ impl Client {
     pub(crate) fn get(&self, path: &str) -> anyhow::Result<Answer> {
         let request = self.agent.get(format!("{}{path}", self.base));
         let request = request.header("authorization", format!("Bearer {}", self.token));
-        Answer::of(request.call().with_context(|| format!("GET {path}"))?)
+        Answer::from_response(request.call().with_context(|| format!("GET {path}"))?)
     }
 
     pub(crate) fn post(&self, path: &str, body: &Json) -> anyhow::Result<Answer> {
         let request = self.agent.post(format!("{}{path}", self.base));
         let request = request.header("authorization", format!("Bearer {}", self.token));
-        Answer::of(request.send_json(body).with_context(|| format!("POST {path}"))?)
+        Answer::from_response(request.send_json(body).with_context(|| format!("POST {path}"))?)
     }
 
     pub(crate) fn patch(&self, path: &str, body: &Json) -> anyhow::Result<Answer> {
         let request = self.agent.patch(format!("{}{path}", self.base));
         let request = request.header("authorization", format!("Bearer {}", self.token));
-        Answer::of(request.send_json(body).with_context(|| format!("PATCH {path}"))?)
+        Answer::from_response(request.send_json(body).with_context(|| format!("PATCH {path}"))?)
     }
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    fn of(mut response: Response<Body>) -> anyhow::Result<Self> {
+    fn from_response(mut response: Response<Body>) -> anyhow::Result<Self> {
         Ok(Answer { status: response.status().as_u16(), body: response.body_mut().read_to_string()? })
     }
 

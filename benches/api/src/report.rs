@@ -103,17 +103,17 @@ fn write(report: &Report, out: &mut fmt::Formatter<'_>) -> fmt::Result {
          {connections} connections from {THREADS} threads are busy all the time. All HTTP servers get the same requests from\n\
          the same `wrk`; an answer of 400 or more, or none, fails the run. PostgreSQL is asked in its own protocol by\n\
          `pgbench` with prepared statements, a statement a transaction, the tenant set once for each connection; its texts\n\
-         are compared byte by byte (`C`). PocketBase's indexes do not start with the tenant: the query that it makes of a\n\
+         are compared byte by byte (`C`). PocketBase's indexes do not start with the tenant: the query that it derives from a\n\
          rule could not use them. Lists come without the count of all that is there, from nagaya as from PocketBase.\n\n\
          Creates are on disk when nagaya (embedded store, group commit) and PostgreSQL (`fsync` and `synchronous_commit`\n\
          on, the rest as by default) answer, and each that was acknowledged is counted afterwards. PocketBase has SQLite in\n\
          WAL mode with `synchronous=NORMAL`: what it has acknowledged survives the end of its process, but not that of the\n\
-         machine. It is left so. Nobody writes an access log: nagaya runs with `--log warn`, PocketBase with its logs off.\n\
+         machine. This default was not changed. Nobody writes an access log: nagaya runs with `--log warn`, PocketBase with its logs off.\n\
          nagaya also runs with `--tenant-rate 0`, as all calls are of one tenant.\n\n\
          Every measurement is taken in {rounds} rounds of {seconds} s, all servers in turn, after {} s that do not count;\n\
          reads and lists come before any creates. A figure is the median, a ratio is taken round by round, and the range is\n\
          that of the rounds. Ready is when `/readyz` first says so, asked every millisecond from the start of the process\n\
-         with all systems; resident is what is so 3 s later.\n",
+         with all systems; memory is measured 3 s later.\n",
         grouped(ITEMS),
         load.warm(),
     )?;

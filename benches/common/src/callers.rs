@@ -32,7 +32,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    fn of(times: &Histogram, seconds: f64, cpu: f64, next: u64) -> Self {
+    fn from_times(times: &Histogram, seconds: f64, cpu: f64, next: u64) -> Self {
         let count = times.count() as f64;
         let (p50, p99) = (times.quantile(0.5), times.quantile(0.99));
         Pace { per_second: count / seconds, p50, p99, cpu: cpu * 1e6 / count.max(1.0), next }
@@ -78,7 +78,7 @@ where
     let cpu = cpu_seconds(std::process::id())? - cpu;
     anyhow::ensure!(times.count() > 0, "all was done before it counted");
     let next = next.load(Ordering::Relaxed).min(numbers.end);
-    Ok(Pace::of(&times, (last - counted).as_secs_f64(), cpu, next))
+    Ok(Pace::from_times(&times, (last - counted).as_secs_f64(), cpu, next))
 }
 
 /// One caller that repeats its call.
@@ -97,5 +97,5 @@ pub async fn repeat(mut call: impl AsyncFnMut() -> anyhow::Result<()>, seconds: 
         times.add(ended - began);
         began = ended;
     }
-    Ok(Pace::of(&times, (began - start).as_secs_f64(), cpu_seconds(std::process::id())? - cpu, 0))
+    Ok(Pace::from_times(&times, (began - start).as_secs_f64(), cpu_seconds(std::process::id())? - cpu, 0))
 }

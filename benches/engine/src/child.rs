@@ -19,7 +19,7 @@ use crate::{
     engines::{Engine, Fjall, Nagaya, Name, Redb, Sqlite},
     queue::GROUP,
     settings::Settings,
-    workload::{DAY, Picks},
+    workload::{ITEMS_PER_DAY, Picks},
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -99,7 +99,7 @@ async fn serve<E: Engine>(directory: &Path, settings: Settings) -> anyhow::Resul
                 let mut picks = Picks::new(seed);
                 let query = async || {
                     let found = engine.query(picks.below(items)).await?;
-                    ensure!(found == DAY as usize, "a query found {found} items");
+                    ensure!(found == ITEMS_PER_DAY as usize, "a query found {found} items");
                     Ok(())
                 };
                 Reply::Pace(repeat(query, seconds).await?)

@@ -62,7 +62,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for items in &args.items {
-        let step = workload::PARTITIONS * workload::DAY;
+        let step = workload::PARTITIONS * workload::ITEMS_PER_DAY;
         ensure!(
             *items >= step && items % step == 0,
             "--items has to be a multiple of {step}, so that all days are full"

@@ -36,7 +36,7 @@ impl Queue {
     }
 
     pub(crate) async fn write(&self, number: u64) -> anyhow::Result<()> {
-        let entries = Entries::of(number, now());
+        let entries = Entries::new(number, now());
         let (answer, answered) = oneshot::channel();
         let requests = self.requests.as_ref().context("the queue is closed")?;
         requests.send((entries, answer)).ok().context("the committing thread has stopped")?;

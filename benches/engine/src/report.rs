@@ -173,14 +173,14 @@ fn write(report: &Report, out: &mut fmt::Formatter<'_>) -> fmt::Result {
          and journals. An item has 300\n\
          bytes and is in one of 1,000 partitions; a write is the item, two index entries with a copy of it, and a\n\
          change record. {CALLERS} writers at once each wait until their item is synced; the engine creates on absence, the\n\
-         others write without asking. One thread commits what is queued, up to 64 writes to a sync: fjall with\n\
+         others write unconditionally. One thread commits what is queued, up to 64 writes to a sync: fjall with\n\
          `SyncData`, redb with `Durability::Immediate`, SQLite with WAL and `synchronous=FULL`. Reads and queries come\n\
-         from one thread, pick all over the directory with a fixed seed, and only hit what is there. A query reads 20\n\
+         from one thread, choose random existing items with a fixed seed. A query reads 20\n\
          items by the beginning of their sort key.\n\n\
          Each engine runs in a process of its own. Every measurement is taken in {} rounds, all engines in turn, after a\n\
          quarter of its time as warm-up; a figure is the median, a ratio is taken round by round, and the range is that\n\
-         of the rounds. Before reads are measured, the files of all engines are read through once, so that none has more\n\
-         of its own in the system's cache. Writes into the loaded directory come in waves of compaction: there, means count. Memory is that\n\
+         of the rounds. Before reads are measured, the files of all engines are read through once, so that all have their files\n\
+         in the system's cache. Writes into the loaded directory come in waves of compaction: there the mean is used. Memory is that\n\
          of a process with only the engine open, at its peak.\n",
         sizes.first().and_then(|size| size.engines.values().next()).map_or(0, |figures| figures.writes.len()),
     )?;

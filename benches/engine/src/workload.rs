@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// The number of partitions.
 pub(crate) const PARTITIONS: u64 = 1_000;
 /// Items of a partition with the same prefix of the sort key: what a query reads.
-pub(crate) const DAY: u64 = 20;
+pub(crate) const ITEMS_PER_DAY: u64 = 20;
 /// Bytes of an item, as stores count them.
 const ITEM_BYTES: usize = 300;
 
@@ -32,7 +32,7 @@ struct Texts {
 }
 
 impl Texts {
-    fn of(number: u64) -> Self {
+    fn new(number: u64) -> Self {
         let hash = mix(number);
         let mut attributes = [
             ("GSI1PK", format!("STATUS#{:04}#{}", number % PARTITIONS, hash % 3)),
@@ -61,11 +61,11 @@ fn partition(number: u64) -> String {
 
 fn sort(number: u64) -> String {
     let place = number / PARTITIONS;
-    format!("DAY#{:07}#ITEM#{:02}", place / DAY, place % DAY)
+    format!("DAY#{:07}#ITEM#{:02}", place / ITEMS_PER_DAY, place % ITEMS_PER_DAY)
 }
 
 fn day(number: u64) -> String {
-    format!("DAY#{:07}#", number / PARTITIONS / DAY)
+    format!("DAY#{:07}#", number / PARTITIONS / ITEMS_PER_DAY)
 }
 
 /// Random letters, which do not compress.
@@ -99,7 +99,7 @@ impl Picks {
 /// The creation of an item, through the port.
 pub(crate) fn create(number: u64) -> Write {
     let item: Item =
-        Texts::of(number).attributes.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        Texts::new(number).attributes.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
     Write::put(TABLE, item).when(Condition::absent("PK"))
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn key(number: u64) -> Key {
 /// The query of an item's day: 20 items.
 pub(crate) fn query(number: u64) -> Query {
     let day = SortCondition::BeginsWith(KeyValue::from(day(number)));
-    Query::table(TABLE, partition(number)).sort(day).limit(DAY as usize)
+    Query::table(TABLE, partition(number)).sort(day).limit(ITEMS_PER_DAY as usize)
 }
 
 /// The bytes of one write: the item, its two index entries, and the change; the committing thread adds the change's key.
@@ -123,8 +123,8 @@ pub(crate) struct Entries {
 }
 
 impl Entries {
-    pub(crate) fn of(number: u64, millis: i64) -> Self {
-        let texts = Texts::of(number);
+    pub(crate) fn new(number: u64, millis: i64) -> Self {
+        let texts = Texts::new(number);
         let (pk, sk) = (texts.value(4), texts.value(5));
         let mut item = Vec::with_capacity(ITEM_BYTES + 32);
         item.push(texts.attributes.len() as u8);
@@ -226,7 +226,7 @@ pub(crate) fn probe(directory: &Path) -> anyhow::Result<Bytes> {
             stored.push((key.to_vec(), value.to_vec()));
         }
     }
-    let entries = Entries::of(number, MILLIS);
+    let entries = Entries::new(number, MILLIS);
     let [first, second] = entries.index_keys.clone();
     let expected = [
         (entries.item_key.clone(), entries.item.clone()),

@@ -53,9 +53,9 @@ pub(crate) struct Latency {
 }
 
 impl Latency {
-    fn of(times: impl Iterator<Item = u32>) -> Self {
-        let times = Times::of(times.collect());
-        let at = |part| times.at(part) / 1_000.0;
+    fn from_times(times: impl Iterator<Item = u32>) -> Self {
+        let times = Times::new(times.collect());
+        let at = |part| times.quantile(part) / 1_000.0;
         Latency { p50: at(0.5), p95: at(0.95), p99: at(0.99) }
     }
 }
@@ -173,8 +173,8 @@ impl Site {
         let Load { per_second, times } = self.load(kind, Speed::Constant(most * PART, seconds)).await?;
         let behind = [first, self.wait_for_projection().await?];
         self.process.settle()?;
-        let of = |odd| Latency::of(times.iter().filter(|(number, _)| number % 2 == odd).map(|(_, time)| *time));
-        let all = Latency::of(times.iter().map(|(_, time)| *time));
+        let of = |odd| Latency::from_times(times.iter().filter(|(number, _)| number % 2 == odd).map(|(_, time)| *time));
+        let all = Latency::from_times(times.iter().map(|(_, time)| *time));
         Ok(Loaded { most, rate: per_second, all, kinds: [of(0), of(1)], behind })
     }
 

@@ -85,8 +85,8 @@ pub(crate) async fn measure(directory: &Path, rate: f64, seconds: f64) -> anyhow
     drop(app);
     fs::remove_dir_all(directory)?;
     settle()?;
-    let times = Times::of(times);
-    let at = |part| times.at(part) / 1_000.0;
+    let times = Times::new(times);
+    let at = |part| times.quantile(part) / 1_000.0;
     let appended = total as f64 / took.as_secs_f64();
     Ok(Lag { wanted: rate, appended, samples: times.0.len(), p50: at(0.5), p99: at(0.99), most: at(1.0) })
 }

@@ -40,7 +40,7 @@ impl Templates {
     pub(crate) async fn make() -> anyhow::Result<Self> {
         const NUMBER: u64 = 0;
         let store = InstrumentedStore::new(Arc::new(EmbeddedStore::in_memory(Options::default())?));
-        let app = TodoApp::on(store.clone()).await?;
+        let app = TodoApp::open_on(store.clone()).await?;
         let events = app.events::<Todo>()?;
         let one = app.execute(&events, NUMBER, &create(NUMBER)).await?;
         let other = app.execute(&events, NUMBER, &change(NUMBER)).await?;

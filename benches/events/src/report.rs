@@ -123,12 +123,12 @@ fn introduce(report: &Report, out: &mut Formatter<'_>) -> fmt::Result {
          (`fsync` and `synchronous_commit` on, the rest as by default), {CALLERS} connections by a socket of the machine, the\n\
          same facts in its metadata, and no queries. Every acknowledged event is counted afterwards. It keeps no head, no\n\
          chain of hashes and no index of a family's events; nagaya does.\n\n\
-         The list is behind: with the event processor, the feed and the look at generations running as in `nagaya serve`,\n\
-         first events are appended at a constant rate, half of the median most from above; some 200 a second are watched,\n\
+         The delay of the list: with the event processor, the feed and the look at generations running as in `nagaya serve`,\n\
+         first events are appended at a constant rate, half of the highest median rate above; some 200 a second are watched,\n\
          from their acknowledgement until their todo is read from the list, looked for every millisecond.\n\n\
          Rebuild: {} events, {EACH} an aggregate, made by a domain that decides {EACH} events at once; then\n\
          `Processor::rebuild` in a process of its own, which builds the list beside the one that is read, checks it against\n\
-         its events, and switches. Its rounds follow each other in one directory, and are held against the median of\n\
+         its events, and switches. Its rounds follow each other in one directory, and are compared with the median of\n\
          first appends. Memory is what is resident with the directory open, and the most until the end.\n\n\
          Over HTTP: `nagaya serve todo`, as released, with {} todos of {FAMILIES} families, and a client beside it with\n\
          {CALLERS} connections. Reads are `GET /todos?limit=20` and `GET /todos/{{id}}` in turn, writes `POST /todos` and\n\

@@ -8,13 +8,13 @@ use bench_common::process;
 pub(crate) struct Times(pub(crate) Vec<u32>);
 
 impl Times {
-    pub(crate) fn of(mut times: Vec<u32>) -> Self {
+    pub(crate) fn new(mut times: Vec<u32>) -> Self {
         times.sort_unstable();
         Times(times)
     }
 
     /// The quantile of the times.
-    pub(crate) fn at(&self, part: f64) -> f64 {
+    pub(crate) fn quantile(&self, part: f64) -> f64 {
         let rank = (self.0.len() as f64 * part).ceil() as usize;
         self.0.get(rank.saturating_sub(1)).copied().map_or(f64::NAN, f64::from)
     }
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn a_part_of_all_times_is_not_above_its_time() {
-        let times = Times::of((1..=1_000).rev().collect());
-        assert_eq!([0.5, 0.95, 0.99, 1.0].map(|part| times.at(part)), [500.0, 950.0, 990.0, 1_000.0]);
+        let times = Times::new((1..=1_000).rev().collect());
+        assert_eq!([0.5, 0.95, 0.99, 1.0].map(|part| times.quantile(part)), [500.0, 950.0, 990.0, 1_000.0]);
     }
 }

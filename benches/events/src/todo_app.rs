@@ -25,10 +25,10 @@ pub(crate) struct TodoApp {
 
 impl TodoApp {
     pub(crate) async fn open(directory: &Path) -> anyhow::Result<Self> {
-        TodoApp::on(Arc::new(open(directory)?)).await
+        TodoApp::open_on(Arc::new(open(directory)?)).await
     }
 
-    pub(crate) async fn on(store: Arc<dyn Store>) -> anyhow::Result<Self> {
+    pub(crate) async fn open_on(store: Arc<dyn Store>) -> anyhow::Result<Self> {
         let design = include_str!("../../../systems/todo/design/todo.toml");
         let design = nagaya_design::load_checked(design).context("the design of the todos is not sound")?;
         let settings = Settings { prefix: "todo/".to_owned(), ..Settings::default() };
@@ -41,7 +41,7 @@ impl TodoApp {
 
     /// The events of todos, for a given domain type.
     pub(crate) fn events<S: Evolve>(&self) -> anyhow::Result<Events<S>> {
-        Ok(Events::of(self.nagaya.design(), AGGREGATE, nagaya_events::EventsOptions::default())?)
+        Ok(Events::new(self.nagaya.design(), AGGREGATE, nagaya_events::EventsOptions::default())?)
     }
 
     /// The handle of an aggregate's family.

@@ -48,7 +48,7 @@ impl Action {
     /// Creates an item of an entity, with a value at a path beside these fields.
     pub(super) fn create_with(entity: &Entity, fields: &Map<String, Json>, path: &str, value: Json) -> Self {
         let mut fields = fields.clone();
-        json::put(&mut fields, path, value);
+        json::set_at_path(&mut fields, path, value);
         Action::Create(entity.name.clone(), fields)
     }
 
@@ -59,7 +59,7 @@ impl Action {
     /// Sets the value at a path of an item.
     pub(super) fn set(item: &OwnedItem, path: &str, value: Json) -> Self {
         let mut patch = Map::new();
-        json::put(&mut patch, path, value);
+        json::set_at_path(&mut patch, path, value);
         Action::update(&item.entity, &item.id, patch)
     }
 
@@ -71,24 +71,24 @@ impl Action {
     pub(super) async fn perform(&self, tenant: &Tenant) -> Observation {
         match self {
             Action::Get(entity, id) => {
-                Observation::of(tenant.get(entity, &texts(id)).await.map(|found| record(&found)))
+                Observation::from_answer(tenant.get(entity, &texts(id)).await.map(|found| record(&found)))
             }
             Action::GetMany(wanted) => {
                 let ids: Vec<Vec<&str>> = wanted.iter().map(|(_, id)| texts(id)).collect();
                 let asked: Vec<(&str, &[&str])> =
                     wanted.iter().zip(&ids).map(|((entity, _), id)| (entity.as_str(), id.as_slice())).collect();
-                Observation::of(tenant.get_many(&asked).await.map(|found| records(&found)))
+                Observation::from_answer(tenant.get_many(&asked).await.map(|found| records(&found)))
             }
             Action::List(list) => list_all_pages(tenant, list).await,
             Action::Create(entity, fields) => {
-                Observation::of(tenant.create(entity, fields.clone()).await.map(|made| record(&made)))
+                Observation::from_answer(tenant.create(entity, fields.clone()).await.map(|made| record(&made)))
             }
             Action::Update(entity, id, patch, expected) => {
                 let changed = tenant.update(entity, &texts(id), patch.clone(), *expected).await;
-                Observation::of(changed.map(|changed| record(&changed)))
+                Observation::from_answer(changed.map(|changed| record(&changed)))
             }
             Action::Delete(entity, id, expected) => {
-                Observation::of(tenant.delete(entity, &texts(id), *expected).await.map(|()| "gone".to_owned()))
+                Observation::from_answer(tenant.delete(entity, &texts(id), *expected).await.map(|()| "gone".to_owned()))
             }
             Action::Set(actions) => {
                 let set = actions.iter().fold(tenant.change_set(), |set, action| match action {
@@ -99,7 +99,7 @@ impl Action {
                     Action::Delete(entity, id, expected) => set.delete(entity, &texts(id), *expected),
                     _ => set,
                 });
-                Observation::of(set.commit().await.map(|made| records(&made)))
+                Observation::from_answer(set.commit().await.map(|made| records(&made)))
             }
         }
     }
@@ -115,7 +115,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    pub(super) fn of(answer: Result<String, Error>) -> Self {
+    pub(super) fn from_answer(answer: Result<String, Error>) -> Self {
         match answer {
             Ok(text) => Observation { code: "ok".to_owned(), text },
             Err(error) => {
@@ -143,7 +143,7 @@ async fn list_all_pages(tenant: &Tenant, list: &List) -> Observation {
                 }
             }
             Err(error) => {
-                let failed = Observation::of(Err(error));
+                let failed = Observation::from_answer(Err(error));
                 return Observation { code: failed.code, text: text + &failed.text };
             }
         }

@@ -29,7 +29,7 @@ async fn unique_values_of_other_tenants_are_free(scenario: &mut Scenario) -> Res
                 let mut fields = fields.clone();
                 for path in &unique.fields {
                     if let Some(value) = json::value_at(&others_items.fields, path) {
-                        json::put(&mut fields, path, value.clone());
+                        json::set_at_path(&mut fields, path, value.clone());
                     }
                 }
                 actions.push(Action::Create(entity.name.clone(), fields.clone()));
@@ -80,7 +80,7 @@ async fn references_to_items_of_other_tenants_are_not_found(scenario: &mut Scena
         }
     }
     expect_tried(tried, "no references")?;
-    scenario.expect_only_own_changes().await
+    scenario.expect_only_attacker_items_changed().await
 }
 
 async fn change_sets_with_another_tenant_are_refused(scenario: &mut Scenario) -> Result<(), Failure> {

@@ -145,5 +145,5 @@ async fn cursors_are_not_shared_between_tenants_and_operators(scenario: &mut Sce
     }
     expect_tried(tried, "no public list of two items")?;
     // The actions of the operator are in the audit log.
-    scenario.expect_only_own_changes().await
+    scenario.expect_only_attacker_items_changed().await
 }

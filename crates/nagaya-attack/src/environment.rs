@@ -14,7 +14,7 @@ use super::{Engine, scenario::Failure, values};
 use nagaya_tenancy::{Error, IdGenerator, Nagaya, Operator, Principal, Record, Settings, Tenant};
 
 /// The time of all attacks, in 2040: servers that sweep by a clock of their own find nothing to sweep.
-pub(super) const NOW: i64 = 2_210_000_000_000;
+pub(super) const NOW_MILLIS: i64 = 2_210_000_000_000;
 
 /// Names that a careless layer confuses.
 pub(super) const LOOKALIKES: [&str; 11] =
@@ -60,7 +60,7 @@ pub(super) struct Environment {
 
 impl Environment {
     pub(super) async fn open<E: Engine>(design: &Design, engine: &E) -> Result<Self, Failure> {
-        let store: Arc<dyn Store> = Arc::new(engine.open(Clock::new(|| NOW)).await?);
+        let store: Arc<dyn Store> = Arc::new(engine.open(Clock::new(|| NOW_MILLIS)).await?);
         let rng = Mutex::new(Rng::new(1, &[], [0; 2]));
         let own = IdGenerator::new(move || rng.lock().unwrap_or_else(PoisonError::into_inner).bits());
         let next = Arc::new(AtomicU64::new(0));
@@ -150,7 +150,7 @@ impl Environment {
 
 /// Settings that are the same in all data layers, except the ids.
 pub(super) fn settings(ids: IdGenerator) -> Settings {
-    Settings { clock: Clock::new(|| NOW), ids, cursor_key: [7; 32], ..Settings::default() }
+    Settings { clock: Clock::new(|| NOW_MILLIS), ids, cursor_key: [7; 32], ..Settings::default() }
 }
 
 /// A user of a tenant.

@@ -82,7 +82,7 @@ async fn a_tenant_in_a_change_is_refused(scenario: &mut Scenario) -> Result<(), 
 /// The attributes of an entity's items that are no fields, each with the value that an item of others has.
 fn managed_attributes(scenario: &Scenario, entity: &Entity) -> Result<Vec<(String, Json)>, Failure> {
     let foreign = scenario.walled_items().find(|each| each.entity == entity.name);
-    let foreign = foreign.map(|each| scenario.item_of(each)).transpose()?;
+    let foreign = foreign.map(|each| scenario.stored_item_of(each)).transpose()?;
     let table = scenario.design.table_of(entity);
     let mut names = vec![table.key.partition.clone(), table.key.sort.clone()];
     for index in &table.indexes {

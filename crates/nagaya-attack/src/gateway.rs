@@ -37,7 +37,7 @@ impl AttackClient for HandleClient {
         Box::pin(async move {
             match self.0.tenant(&self.1) {
                 Ok(tenant) => Some(action.perform(&tenant).await),
-                Err(error) => Some(Observation::of(Err(error))),
+                Err(error) => Some(Observation::from_answer(Err(error))),
             }
         })
     }

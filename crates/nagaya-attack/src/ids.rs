@@ -68,7 +68,7 @@ async fn ids_of_other_tenants_are_not_found(scenario: &mut Scenario) -> Result<(
             }
         }
     }
-    scenario.expect_only_own_changes().await
+    scenario.expect_only_attacker_items_changed().await
 }
 
 async fn ids_of_other_tenants_are_not_found_in_other_entities(scenario: &mut Scenario) -> Result<(), Failure> {

@@ -41,13 +41,13 @@ pub(super) fn value_at<'m>(fields: &'m Map<String, Json>, path: &str) -> Option<
 }
 
 /// Puts a value at a dotted path, and creates the maps on the way.
-pub(super) fn put(fields: &mut Map<String, Json>, path: &str, value: Json) {
+pub(super) fn set_at_path(fields: &mut Map<String, Json>, path: &str, value: Json) {
     match path.split_once('.') {
         None => drop(fields.insert(path.to_owned(), value)),
         Some((first, rest)) => {
             let inner = fields.entry(first).or_insert_with(|| Json::Object(Map::new()));
             if let Json::Object(inner) = inner {
-                put(inner, rest, value);
+                set_at_path(inner, rest, value);
             }
         }
     }

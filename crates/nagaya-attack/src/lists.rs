@@ -8,7 +8,7 @@ use super::json;
 use super::{
     action::Action,
     cases,
-    environment::{Environment, NOW, OwnedItem},
+    environment::{Environment, NOW_MILLIS, OwnedItem},
     scenario::{Failure, Scenario, expect, expect_tried, fields_of},
     values::{self, as_text},
 };
@@ -156,11 +156,11 @@ async fn pages_of_a_shared_partition_do_not_reveal_the_number_of_items_of_others
         seen?;
     }
     expect_tried(tried, "no partition that tenants share")?;
-    scenario.expect_only_own_changes().await
+    scenario.expect_only_attacker_items_changed().await
 }
 
 /// How many items of others a shared partition gets: more than the layer reads at once.
-const FILLER_ITEMS: usize = 250;
+const FILLER_ITEM_COUNT: usize = 250;
 
 /// Items of another tenant in the partition that a list reads.
 fn filler_items(
@@ -173,22 +173,22 @@ fn filler_items(
     let entity = scenario.entity(&own.entity)?;
     let table = scenario.design.table_of(entity);
     let mut items = Vec::new();
-    for n in 0..FILLER_ITEMS {
-        let mut fields = fields_of(scenario.item_of(others_items)?);
+    for n in 0..FILLER_ITEM_COUNT {
+        let mut fields = fields_of(scenario.stored_item_of(others_items)?);
         // Under the parameters of the list, and otherwise different.
         for parameter in scenario.design.parameters(access).iter().filter(|parameter| parameter.required) {
             if let Some(value) = json::value_at(&own.fields, &parameter.field).filter(|_| !parameter.from_token) {
-                json::put(&mut fields, &parameter.field, value.clone());
+                json::set_at_path(&mut fields, &parameter.field, value.clone());
             }
         }
         let fixed: Vec<_> = scenario.design.parameters(access).into_iter().map(|parameter| parameter.field).collect();
         let tenant = entity.tenant.as_deref();
         for path in entity.id_fields() {
             if let Some(field) = entity.field(path).filter(|_| !fixed.iter().any(|fixed| fixed == path)) {
-                let value =
-                    values::nth_value(field, 5_000 + n).or_else(|| field.timestamp_value(NOW + n as i64 * 1_000));
+                let value = values::nth_value(field, 5_000 + n)
+                    .or_else(|| field.timestamp_value(NOW_MILLIS + n as i64 * 1_000));
                 if let Some(value) = value.filter(|_| tenant != Some(path)) {
-                    json::put(&mut fields, path, value);
+                    json::set_at_path(&mut fields, path, value);
                 }
             }
         }
@@ -203,9 +203,11 @@ fn filler_items(
     }
     let keys = |item: &Item| (item.get(&table.key.partition).cloned(), item.get(&table.key.sort).cloned());
     items.dedup_by(|one, other| keys(one) == keys(other));
-    expect(items.len() == FILLER_ITEMS || items.len() <= 1, || format!("{list:?} cannot be crowded: {}", items.len()))?;
+    expect(items.len() == FILLER_ITEM_COUNT || items.len() <= 1, || {
+        format!("{list:?} cannot be crowded: {}", items.len())
+    })?;
     // Where the parameters are the whole key, there is room for one only.
-    Ok(if items.len() == FILLER_ITEMS { items } else { Vec::new() })
+    Ok(if items.len() == FILLER_ITEM_COUNT { items } else { Vec::new() })
 }
 
 async fn write_directly(

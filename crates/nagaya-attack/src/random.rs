@@ -21,10 +21,10 @@ async fn random_attacks_see_nothing_and_change_nothing(scenario: &mut Scenario) 
         let Some(action) = attack(scenario, &mut rng) else { continue };
         scenario.expect_same_answer(&action).await?;
         if step % 50 == 49 {
-            scenario.expect_only_own_changes().await?;
+            scenario.expect_only_attacker_items_changed().await?;
         }
     }
-    scenario.expect_only_own_changes().await
+    scenario.expect_only_attacker_items_changed().await
 }
 
 /// A random attack; `None` when the design has nothing for it.

@@ -170,7 +170,7 @@ impl Scenario {
         for action in self.sample(actions) {
             self.expect_same_answer(&action).await?;
         }
-        self.expect_only_own_changes().await
+        self.expect_only_attacker_items_changed().await
     }
 
     /// Performs actions in both environments: each is refused with one of these codes, and nothing is written.
@@ -193,7 +193,7 @@ impl Scenario {
     }
 
     /// The items of others are unchanged; new and changed items belong to the attacker.
-    pub(super) async fn expect_only_own_changes(&mut self) -> Result<(), Failure> {
+    pub(super) async fn expect_only_attacker_items_changed(&mut self) -> Result<(), Failure> {
         let now = self.snapshot().await?;
         let (router, partitions) = (KeyRouter::new(&self.design), self.partitions());
         let keys: std::collections::BTreeSet<_> = now.keys().chain(self.stored.keys()).collect();
@@ -253,11 +253,11 @@ impl Scenario {
     }
 
     /// The stored item.
-    pub(super) fn item_of(&self, belonging: &OwnedItem) -> Result<&Item, Failure> {
+    pub(super) fn stored_item_of(&self, belonging: &OwnedItem) -> Result<&Item, Failure> {
         let entity = self.entity(&belonging.entity)?;
         let mut fields = belonging.fields.clone();
         if let (Some(tenant), Some(path)) = (&belonging.tenant, &entity.tenant) {
-            json::put(&mut fields, path, tenant.as_str().into());
+            json::set_at_path(&mut fields, path, tenant.as_str().into());
         }
         let key = entity.key.render(&fields).map_err(|unfit| Failure::new(unfit.to_string()))?;
         let found = self.stored.get(&(entity.table, key.partition, key.sort));
@@ -282,7 +282,7 @@ impl Scenario {
             texts.push(format!("x#{}#{victim}", self.design.tenant.field));
         }
         texts.extend(self.partitions().into_iter().take(2));
-        let keys = self.walled_items().take(60).step_by(7).filter_map(|each| self.item_of(each).ok());
+        let keys = self.walled_items().take(60).step_by(7).filter_map(|each| self.stored_item_of(each).ok());
         texts.extend(keys.filter_map(|item| {
             let table = self.design.tables.iter().find(|table| item.get(&table.key.sort).is_some())?;
             item.get(&table.key.sort)?.as_str().map(str::to_owned)

@@ -64,7 +64,7 @@ async fn expect_breach(scenario: &Scenario, action: &Action) -> Result<(), Failu
     let attacker_layer = &scenario.populated.probe;
     let before = attacker_layer.breaches();
     let seen = action.perform(&scenario.probe()?).await;
-    let expected = Observation::of(Err(nagaya_tenancy::ErrorKind::Breach.into()));
+    let expected = Observation::from_answer(Err(nagaya_tenancy::ErrorKind::Breach.into()));
     expect(seen == expected, || format!("{action:?} gives {seen:?}"))?;
     expect(attacker_layer.breaches() == before + 1, || {
         format!("{action:?} counts {} breaches", attacker_layer.breaches() - before)
@@ -120,7 +120,7 @@ fn victims_items(scenario: &Scenario) -> Vec<(Entity, OwnedItem)> {
 /// The attributes of an item as if it were the attacker's.
 fn attributes_for_attacker(scenario: &Scenario, entity: &Entity, item: &Item) -> Vec<(String, Option<String>)> {
     let mut fields = fields_of(item);
-    json::put(&mut fields, entity.tenant.as_deref().unwrap_or_default(), scenario.attacker.as_str().into());
+    json::set_at_path(&mut fields, entity.tenant.as_deref().unwrap_or_default(), scenario.attacker.as_str().into());
     let derived = scenario.design.derived_attributes(entity, &fields);
     derived.into_iter().filter_map(|(name, value)| Some((name, value.ok()?))).collect()
 }
@@ -152,7 +152,7 @@ async fn an_item_of_another_tenant_in_the_callers_partition_is_a_breach(
             continue;
         }
         tried = true;
-        let mut item = scenario.item_of(&others_items)?.clone();
+        let mut item = scenario.stored_item_of(&others_items)?.clone();
         for (attribute, value) in attributes_for_attacker(scenario, &entity, &item) {
             if attribute == key.partition || attribute == key.sort {
                 item.insert(&attribute, value.unwrap_or_default());
@@ -164,7 +164,7 @@ async fn an_item_of_another_tenant_in_the_callers_partition_is_a_breach(
         expect_breaches(scenario, &entity, item, actions).await?;
     }
     expect_tried(tried, "the tenant itself as the partition")?;
-    scenario.expect_only_own_changes().await
+    scenario.expect_only_attacker_items_changed().await
 }
 
 async fn an_item_of_another_tenant_in_the_callers_index_partition_is_a_breach(
@@ -177,14 +177,14 @@ async fn an_item_of_another_tenant_in_the_callers_index_partition_is_a_breach(
             if entity.field(&index.partition).is_some() {
                 continue;
             }
-            let mut item = scenario.item_of(&others_items)?.clone();
+            let mut item = scenario.stored_item_of(&others_items)?.clone();
             for (attribute, value) in attributes_for_attacker(scenario, &entity, &item) {
                 if let Some(value) = value.filter(|_| attribute == index.partition || attribute == index.sort) {
                     item.insert(&attribute, value);
                 }
             }
             let lists = walled_lists(scenario, &entity, Some(at), &fields_of(&item));
-            if item == *scenario.item_of(&others_items)? || lists.is_empty() {
+            if item == *scenario.stored_item_of(&others_items)? || lists.is_empty() {
                 continue;
             }
             tried = true;
@@ -192,7 +192,7 @@ async fn an_item_of_another_tenant_in_the_callers_index_partition_is_a_breach(
         }
     }
     expect_tried(tried, "no index with attributes of its own behind a wall in the key")?;
-    scenario.expect_only_own_changes().await
+    scenario.expect_only_attacker_items_changed().await
 }
 
 async fn an_item_whose_key_does_not_match_its_fields_is_a_breach(scenario: &mut Scenario) -> Result<(), Failure> {
@@ -205,7 +205,7 @@ async fn an_item_whose_key_does_not_match_its_fields_is_a_breach(scenario: &mut 
         if entity.field(&key.sort).is_some() || entity.field(&key.partition).is_some() {
             continue;
         }
-        let item = scenario.item_of(&own)?.clone();
+        let item = scenario.stored_item_of(&own)?.clone();
         let mut fields = fields_of(&item);
         let Some(other) = entity.field(&path).and_then(|field| values::nth_value(field, 4_321)) else { continue };
         fields.insert(path.clone(), other.clone());
@@ -222,7 +222,7 @@ async fn an_item_whose_key_does_not_match_its_fields_is_a_breach(scenario: &mut 
         expect_breaches(scenario, &entity, tampered, item_actions(&entity.name, &id)).await?;
     }
     expect_tried(tried, "no keys besides its fields")?;
-    scenario.expect_only_own_changes().await
+    scenario.expect_only_attacker_items_changed().await
 }
 
 async fn an_item_with_a_wrong_discriminator_is_a_breach(scenario: &mut Scenario) -> Result<(), Failure> {
@@ -231,21 +231,21 @@ async fn an_item_with_a_wrong_discriminator_is_a_breach(scenario: &mut Scenario)
         let entity = scenario.entity(&own.entity)?.clone();
         let Some(discriminator) = scenario.design.table_of(&entity).discriminator.clone() else { continue };
         tried = true;
-        let item = scenario.item_of(&own)?.clone().with(&discriminator, "something else");
+        let item = scenario.stored_item_of(&own)?.clone().with(&discriminator, "something else");
         expect_breaches(scenario, &entity, item, item_actions(&entity.name, &own.id)).await?;
     }
     expect_tried(tried, "no discriminators")?;
-    scenario.expect_only_own_changes().await
+    scenario.expect_only_attacker_items_changed().await
 }
 
 async fn items_with_keys_of_internal_records_are_not_listed(scenario: &mut Scenario) -> Result<(), Failure> {
     let mut tried = false;
     for (n, (entity, others_items)) in victims_items(scenario).into_iter().enumerate() {
         let key = scenario.design.table_of(&entity).key.clone();
-        let own = attributes_for_attacker(scenario, &entity, scenario.item_of(&others_items)?);
+        let own = attributes_for_attacker(scenario, &entity, scenario.stored_item_of(&others_items)?);
         let partition = own.iter().find(|(name, _)| *name == key.partition).and_then(|(_, value)| value.clone());
         for sort in ["%unique-x", "%zzz", "%deleting", "%audit"].iter().skip(n % 4).take(1) {
-            let mut item = scenario.item_of(&others_items)?.clone();
+            let mut item = scenario.stored_item_of(&others_items)?.clone();
             // In every index of the attacker's as well.
             for (attribute, value) in &own {
                 if let Some(value) = value {
@@ -274,5 +274,5 @@ async fn items_with_keys_of_internal_records_are_not_listed(scenario: &mut Scena
         }
     }
     expect_tried(tried, "no walls in keys")?;
-    scenario.expect_only_own_changes().await
+    scenario.expect_only_attacker_items_changed().await
 }

@@ -46,7 +46,7 @@ async fn similar_names_share_no_partition(scenario: &mut Scenario) -> Result<(),
     for each in scenario.own_items.iter().chain(&scenario.others_items) {
         let entity = scenario.entity(&each.entity)?;
         let Some(path) = entity.tenant.as_deref().filter(|_| entity.wall == Wall::Key) else { continue };
-        let item = scenario.item_of(each)?;
+        let item = scenario.stored_item_of(each)?;
         let attribute = &scenario.design.table_of(entity).key.partition;
         let partition = item.get(attribute).and_then(Value::as_str).unwrap_or_default().to_owned();
         let tenant = json::value_at(&fields_of(item), path).and_then(|tenant| Some(tenant.as_str()?.to_owned()));

@@ -4,8 +4,8 @@ use nagaya_design::{DefaultValue, Entity, Field, FieldType, TimestampPrecision, 
 use serde_json::{Map, Value as Json};
 
 /// Two days after the moment at which all attacks happen: nothing has expired.
-const FUTURE_EXPIRY: i64 = super::environment::NOW + 2 * DAY;
-const DAY: i64 = 86_400_000;
+const FUTURE_EXPIRY: i64 = super::environment::NOW_MILLIS + 2 * DAY_MILLIS;
+const DAY_MILLIS: i64 = 86_400_000;
 
 /// The fields of the n-th item of an entity; `None` when there is no n-th, or when what it refers to is not there yet.
 ///
@@ -32,7 +32,7 @@ pub(super) fn fields(
             continue;
         }
         let is_tenant = entity.tenant.as_deref() == Some(name);
-        if is_tenant || is_generated(field) || field.since.is_some() || belongs_to_deletion(entity, name) {
+        if is_tenant || is_generated(field) || field.since.is_some() || is_soft_delete_field(entity, name) {
             continue;
         }
         let is_id = ids.contains(&name);
@@ -72,7 +72,7 @@ fn is_generated(field: &Field) -> bool {
 }
 
 /// Whether a field is part of the soft-delete mark, which callers cannot set.
-fn belongs_to_deletion(entity: &Entity, name: &str) -> bool {
+fn is_soft_delete_field(entity: &Entity, name: &str) -> bool {
     entity.soft_delete.as_ref().is_some_and(|soft| {
         let mark = soft.mark.as_ref().map(|(field, _)| field.as_str());
         [mark, soft.at.as_deref(), soft.by.as_deref()].contains(&Some(name))

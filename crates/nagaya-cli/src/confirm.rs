@@ -5,7 +5,7 @@ use std::io::{BufRead as _, IsTerminal as _};
 use anyhow::bail;
 
 /// Asks unless `yes`; anything but a yes is an error.
-pub(super) fn confirmed(yes: bool, question: &str) -> anyhow::Result<()> {
+pub(super) fn confirm(yes: bool, question: &str) -> anyhow::Result<()> {
     if yes {
         return Ok(());
     }

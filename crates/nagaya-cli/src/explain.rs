@@ -53,7 +53,7 @@ enum RequestEngine {
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let word = args.design.to_string_lossy();
     if pages::is_code(&word) && !args.design.exists() && args.key.is_empty() && args.access.is_none() {
-        return code(args, &word);
+        return explain_code(args, &word);
     }
     if args.key.is_empty() && args.access.is_none() {
         bail!("name a KEY to explain, or an access pattern with --access; see `nagaya explain --help`");
@@ -61,19 +61,19 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let Some(design) = source::design(&args.design, &[])? else { return Ok(Outcome::FoundProblem) };
     let base = args.base.clone().unwrap_or_else(|| design.name.clone());
     match &args.access {
-        Some(name) => access(args, &design, &base, name),
-        None => key(args, &design, &base),
+        Some(name) => explain_access(args, &design, &base, name),
+        None => explain_key(args, &design, &base),
     }
 }
 
 /// Prints the page about a diagnostic code.
-fn code(args: &Args, code: &str) -> anyhow::Result<Outcome> {
+fn explain_code(args: &Args, code: &str) -> anyhow::Result<Outcome> {
     let Some(page) = pages::page(code) else { bail!("there is no diagnostic {code}") };
     print(args.json, &json!({ "code": code.to_uppercase(), "page": page }), page, true)
 }
 
-fn key(args: &Args, design: &Design, base: &str) -> anyhow::Result<Outcome> {
-    let parts: Vec<_> = args.key.iter().map(|text| part(design, text)).collect();
+fn explain_key(args: &Args, design: &Design, base: &str) -> anyhow::Result<Outcome> {
+    let parts: Vec<_> = args.key.iter().map(|text| parse_key_part(design, text)).collect();
     let found = design.explain(&parts);
     let json = found.iter().map(|each| explanation_json(design, base, each)).collect();
     let texts: Vec<_> = found.iter().map(|each| explanation_text(design, base, each)).collect();
@@ -86,7 +86,7 @@ fn key(args: &Args, design: &Design, base: &str) -> anyhow::Result<Outcome> {
 }
 
 /// `GSI1PK=USER` names its attribute. Other texts are values, even if they contain a `=`.
-fn part(design: &Design, text: &str) -> KeyPart {
+fn parse_key_part(design: &Design, text: &str) -> KeyPart {
     let named = text.split_once('=').filter(|(name, _)| {
         design.tables.iter().any(|table| {
             let keys = std::iter::once(&table.key).chain(table.indexes.iter().map(|index| &index.key));
@@ -205,7 +205,7 @@ fn dynamodb_request(design: &Design, base: &str, query: StoreQuery) -> anyhow::R
     Ok(QueryRequest::new(&table.name, table, query)?)
 }
 
-fn access(args: &Args, design: &Design, base: &str, name: &str) -> anyhow::Result<Outcome> {
+fn explain_access(args: &Args, design: &Design, base: &str, name: &str) -> anyhow::Result<Outcome> {
     let Some(access) = design.access_pattern(name) else {
         let names: Vec<_> = design.access_patterns.iter().map(|access| access.name.as_str()).collect();
         if names.is_empty() {
@@ -213,7 +213,7 @@ fn access(args: &Args, design: &Design, base: &str, name: &str) -> anyhow::Resul
         }
         bail!("{} has no access pattern `{name}`; it has {}", design.name, names.join(", "));
     };
-    let parameters = parameters(args, design, access)?;
+    let parameters = parse_parameters(args, design, access)?;
     let given: Vec<(&str, &str)> = parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let missing =
         design.parameters(access).iter().any(|each| each.required && given.iter().all(|(name, _)| *name != each.name));
@@ -270,7 +270,7 @@ fn access(args: &Args, design: &Design, base: &str, name: &str) -> anyhow::Resul
 }
 
 /// The values of `--with`. Each must be a parameter of the access pattern, or its tenant.
-fn parameters(args: &Args, design: &Design, access: &AccessPattern) -> anyhow::Result<Vec<(String, String)>> {
+fn parse_parameters(args: &Args, design: &Design, access: &AccessPattern) -> anyhow::Result<Vec<(String, String)>> {
     let known = design.parameters(access);
     let mut given = Vec::new();
     for text in &args.with {

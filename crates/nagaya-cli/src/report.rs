@@ -12,7 +12,7 @@ use super::source::Source;
 pub(super) fn show(source: &Source, diagnostics: &[&Diagnostic]) -> anyhow::Result<()> {
     let mut out = std::io::stderr().lock();
     for diagnostic in diagnostics {
-        out.write_all(rendered(source, diagnostic, colours()).as_bytes())?;
+        out.write_all(render(source, diagnostic, colours()).as_bytes())?;
     }
     Ok(())
 }
@@ -22,7 +22,7 @@ fn colours() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-fn rendered(source: &Source, diagnostic: &Diagnostic, colours: bool) -> String {
+fn render(source: &Source, diagnostic: &Diagnostic, colours: bool) -> String {
     let level = match diagnostic.severity() {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,

@@ -76,7 +76,7 @@ pub(super) fn system(name: &str, engine: Engine, objects: &Objects) -> anyhow::R
     if path.extension().is_none() && !path.exists() {
         match suggestion(path) {
             none if none.is_empty() => {
-                bail!("there is no system `{name}`; built in are {}, or name a design file", systems::known())
+                bail!("there is no system `{name}`; built in are {}, or name a design file", systems::known_names())
             }
             suggestion => bail!("there is no system `{name}`{suggestion}"),
         }

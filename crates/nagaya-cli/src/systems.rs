@@ -6,7 +6,7 @@ use anyhow::bail;
 use nagaya_design::{Design, load_checked};
 use nagaya_kondate::LocalPayments;
 use nagaya_server::System;
-use nagaya_todo::Notes;
+use nagaya_todo::LongNoteStorage;
 
 /// A system that is built in.
 struct BuiltIn {
@@ -19,8 +19,8 @@ struct BuiltIn {
 pub(crate) type Objects = Option<PathBuf>;
 
 const ALL: [BuiltIn; 5] = [
-    BuiltIn { name: "aiagent", design: nagaya_aiagent::SINGLE, register: aiagent },
-    BuiltIn { name: "aiagent-multi", design: nagaya_aiagent::MULTI, register: aiagent },
+    BuiltIn { name: "aiagent", design: nagaya_aiagent::SINGLE_DESIGN, register: aiagent },
+    BuiltIn { name: "aiagent-multi", design: nagaya_aiagent::MULTI_DESIGN, register: aiagent },
     BuiltIn { name: "todo", design: nagaya_todo::DESIGN, register: todo },
     BuiltIn { name: "kondate", design: nagaya_kondate::DESIGN, register: kondate },
     BuiltIn {
@@ -36,7 +36,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Their names, for people.
-pub(crate) fn known() -> String {
+pub(crate) fn known_names() -> String {
     names().collect::<Vec<_>>().join(", ")
 }
 
@@ -71,7 +71,7 @@ fn kondate(name: &'static str, design: Design, _: Objects) -> anyhow::Result<Sys
 }
 
 fn todo(name: &'static str, design: Design, objects: Objects) -> anyhow::Result<System> {
-    let notes = objects.map_or_else(Notes::in_memory, Notes::in_directory);
+    let notes = objects.map_or_else(LongNoteStorage::in_memory, LongNoteStorage::in_directory);
     Ok(nagaya_todo::system(name, design, notes)?)
 }
 

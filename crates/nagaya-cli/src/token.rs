@@ -21,7 +21,7 @@ use super::{Outcome, output::print, source};
 )]
 pub(super) struct Args {
     #[command(subcommand)]
-    verb: Option<Verb>,
+    subcommand: Option<Subcommand>,
     /// The built-in system or the design file that the token is for
     #[arg(long, value_name = "NAME|DESIGN.toml", required = true)]
     system: Option<String>,
@@ -35,7 +35,7 @@ pub(super) struct Args {
     #[arg(long = "role", value_name = "ROLE")]
     roles: Vec<String>,
     /// How long it is valid: 90s, 30m, 12h, 7d
-    #[arg(long, value_name = "TIME", default_value = "12h", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "12h", value_parser = parse_duration)]
     ttl: Duration,
     /// Create the keys of an issuer if the directory has none; a server that starts there later accepts its tokens
     #[arg(long)]
@@ -45,7 +45,7 @@ pub(super) struct Args {
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
+enum Subcommand {
     /// Sign with a new key from now on; tokens of the older keys stay valid
     Rotate {
         /// Forget the older keys: every earlier token is refused
@@ -82,7 +82,7 @@ impl KeyArgs {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    if let Some(Verb::Rotate { forget, keys }) = &args.verb {
+    if let Some(Subcommand::Rotate { forget, keys }) = &args.subcommand {
         return rotate(keys, *forget);
     }
     let Some(made) = issue(args)? else { return Ok(Outcome::FoundProblem) };
@@ -93,7 +93,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
 /// A token and its claims; `None` after showing what is wrong with the design.
 fn issue(args: &Args) -> anyhow::Result<Option<Json>> {
     let Some(system) = system(args.system.as_deref().unwrap_or_default())? else { return Ok(None) };
-    let claims = Claims::of(&system.design);
+    let claims = Claims::from_design(&system.design);
     let user = user(args, &claims)?;
     note_unknown_roles(&system.design, &args.roles);
     if !args.create {
@@ -161,7 +161,7 @@ fn note_unknown_roles(design: &Design, roles: &[String]) {
 }
 
 /// Reads a length of time.
-fn time(text: &str) -> anyhow::Result<Duration> {
+fn parse_duration(text: &str) -> anyhow::Result<Duration> {
     let span: Span = text.parse().context("write it as 90s, 30m, 12h or 7d")?;
     let seconds =
         span.total((Unit::Second, SpanRelativeTo::days_are_24_hours())).context("write it in days, or shorter")?;
@@ -201,7 +201,7 @@ mod tests {
         let made = issue(&args).expect("a token is made").expect("the design is sound");
         let system = system(args.system.as_deref().expect("a system")).expect("there is one").expect("it is sound");
         let issuer = Issuer::local(&Arc::new(LocalIssuer::open(data.path()).expect("there are keys")));
-        let verifier = Verifier::new(Claims::of(&system.design), Clock::system()).trust(&issuer, &system.name);
+        let verifier = Verifier::new(Claims::from_design(&system.design), Clock::system()).trust(&issuer, &system.name);
         let caller = verifier.caller(made["token"].as_str().expect("a token")).await.expect("it is good");
         let tenant = caller.tenant.as_deref().unwrap_or("-");
         assert_eq!(format!("{}@{tenant} {}", caller.user, caller.roles.join(",")), expected, "{line}");
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn times_are_written_as_people_do() {
-        let seconds = |text| time(text).map(|time| time.as_secs()).ok();
+        let seconds = |text| parse_duration(text).map(|time| time.as_secs()).ok();
         assert_eq!(["90s", "30m", "12h", "7d", "1h 30m"].map(seconds), [90, 1_800, 43_200, 604_800, 5_400].map(Some));
         assert_eq!(["", "12", "x", "0s", "-1h", "1y", "999999999999d"].map(seconds), [None; 7]);
     }

@@ -132,9 +132,9 @@ impl DataDirectory {
     /// Runs the event processor until it logs this text.
     fn run_until(&self, text_in_log: &str) {
         let mut process = start(&["events", "run", "todo", "--json", "--data", self.data()], &[]);
-        let result: Value = serde_json::from_str(&process.line()).expect("a line of JSON");
+        let result: Value = serde_json::from_str(&process.read_line()).expect("a line of JSON");
         assert_eq!(result, json!({ "system": "todo", "projections": ["todo"] }));
-        process.wait_for(text_in_log);
+        process.wait_for_stderr(text_in_log);
         assert_eq!(process.stop(), Some(0));
     }
 }
@@ -402,7 +402,7 @@ async fn a_damaged_projection_is_found_repaired_rebuilt_and_rolled_back() {
 async fn fill(data: &Path, count: usize) {
     let design = fs::read_to_string(root().join("systems/todo/design/todo.toml")).expect("a design");
     let design = design::check(&design, &[]).design.expect("sound");
-    let events: Arc<Events<Todo>> = Arc::new(Events::of(&design, "todo", Default::default()).expect("an aggregate"));
+    let events: Arc<Events<Todo>> = Arc::new(Events::new(&design, "todo", Default::default()).expect("an aggregate"));
     let store = EmbeddedStore::open(data, Options::default()).expect("the directory opens");
     let settings = Settings { prefix: "todo/".to_owned(), ..Settings::default() };
     let nagaya = Nagaya::open_with(design, store, settings);
@@ -430,7 +430,7 @@ async fn a_killed_rebuild_resumes_when_it_is_restarted() {
     for patience in [5, 100, 200, 400] {
         let args = ["events", "rebuild", "todo", "todo", "--data", directory.data()];
         let mut process = start(&args, &[]);
-        process.wait_for("is read meanwhile");
+        process.wait_for_stderr("is read meanwhile");
         std::thread::sleep(Duration::from_millis(patience));
         // SIGKILL stops it at an arbitrary point.
         process.kill();
@@ -575,7 +575,7 @@ fn on_dynamodb_processor_and_server_run_side_by_side() {
     let serving = Serving::start(&["--create-tables"], &env);
     let mut processors: Vec<_> = (0..2).map(|_| start(&["events", "run", "todo", "--json"], &env)).collect();
     for process in &mut processors {
-        assert!(process.line().contains("\"todo\""));
+        assert!(process.read_line().contains("\"todo\""));
     }
     let args = ["events", "tail", "todo", "--all-tenants", "--reason", "a test", "--from-start", "--json"];
     let mut tail = start(&args, &env);
@@ -584,7 +584,7 @@ fn on_dynamodb_processor_and_server_run_side_by_side() {
     let (status, _) = serving.ask("PATCH", &format!("/todos/{}", ids[0]), Some(&json!({ "title": "bread" })));
     assert_eq!(status, 200);
     serving.wait_for_projection();
-    let result: Vec<Value> = (0..4).map(|_| serde_json::from_str(&tail.line()).expect("JSON")).collect();
+    let result: Vec<Value> = (0..4).map(|_| serde_json::from_str(&tail.read_line()).expect("JSON")).collect();
     assert!(result.iter().all(|event| event["tenant"] == "demo"), "{result:?}");
     tail.stop();
 

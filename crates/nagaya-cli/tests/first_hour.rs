@@ -5,7 +5,7 @@ mod common;
 use std::{fs, path::Path, process::Command};
 
 use common::nagaya;
-use nagaya_testing::{ServeProcess, send};
+use nagaya_testing::{ServeProcess, send_request};
 use serde_json::json;
 
 fn text(path: &Path) -> &str {
@@ -50,7 +50,7 @@ fn several_designs_are_served_below_their_names() {
             assert_eq!(serving.send(name, "GET", &path, None).0, 200);
             let api = serving.system(name)["api"].as_str().expect("a URL");
             assert!(api.ends_with(&format!("/{name}/v1")), "{api}");
-            assert_eq!(send("GET", &format!("{api}/items"), None, None).0, 401);
+            assert_eq!(send_request("GET", &format!("{api}/items"), None, None).0, 401);
         }
     }
 }

@@ -14,9 +14,9 @@ use nagaya_store::{
     StartPosition as Start, Store, StoreFuture, TableSpec, Update, Write, WriteOutcome, WriteSet,
 };
 
-/// The table that every case has.
+/// The name of the table that every case has.
 pub(super) const TABLE: &str = "things";
-/// Its index.
+/// The name of its index.
 pub(super) const INDEX: &str = "GSI1";
 
 /// The table that every case has.
@@ -62,7 +62,7 @@ impl<'s> Fixture<'s> {
     pub(super) async fn sweep(&self) -> Result<(), Error> {
         match self.subject.sweep() {
             Some(sweep) => sweep.await,
-            None => Err(Error::invalid("a case that sweeps has to require it")),
+            None => Err(Error::invalid("a case that sweeps must list the requirement `Sweep`")),
         }
     }
 
@@ -93,7 +93,7 @@ impl<'s> Fixture<'s> {
     /// The items of all pages.
     pub(super) async fn all(&self, mut query: Query) -> Result<Vec<Item>, Error> {
         let mut items = Vec::new();
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let page = self.query(query.clone()).await?;
             items.extend(page.items);
             match page.next {
@@ -131,14 +131,14 @@ impl<'s> Fixture<'s> {
         expected: T,
     ) -> impl Future<Output = Checked> + Send {
         let at = Location::caller();
-        let soon = query.index.is_some() && !self.capabilities().consistent_indexes;
+        let index_may_lag = query.index.is_some() && !self.capabilities().consistent_indexes;
         async move {
             let mut found = view(self.all(query.clone()).await?);
-            for pause in 0..MOST_PAUSES {
-                if found == expected || !soon {
+            for pause in 0..MAX_PAUSES {
+                if found == expected || !index_may_lag {
                     break;
                 }
-                // The port has no timers; nothing else waits for this thread.
+                // The port has no timers. Only this case runs on this thread, so blocking it delays nothing else.
                 std::thread::sleep(Duration::from_millis(pause));
                 found = view(self.all(query.clone()).await?);
             }
@@ -154,7 +154,7 @@ impl<'s> Fixture<'s> {
     /// The items of all pages.
     pub(super) async fn scan_all(&self, mut scan: Scan) -> Result<Vec<Item>, Error> {
         let mut items = Vec::new();
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let page = self.store().scan(scan.clone()).await?;
             items.extend(page.items);
             match page.next {
@@ -169,7 +169,7 @@ impl<'s> Fixture<'s> {
     pub(super) async fn changes(&self, mut from: Start) -> Result<Vec<ChangeRecord>, Error> {
         let mut seen = BTreeSet::new();
         let mut records = Vec::new();
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let page = self.store().changes(TABLE, from, 100).await?;
             if page.records.is_empty() {
                 return Ok(records);
@@ -183,10 +183,10 @@ impl<'s> Fixture<'s> {
 }
 
 /// How often a lagging index is queried, with a longer pause each time: 5 seconds in all.
-const MOST_PAUSES: u64 = 100;
+const MAX_PAUSES: u64 = 100;
 
 /// More pages than any case has.
-const MOST_PAGES: usize = 2_000;
+const MAX_PAGES: usize = 2_000;
 
 fn pages_do_not_end() -> Error {
     Error::invalid("the pages do not end")
@@ -224,7 +224,6 @@ pub(super) fn expect_equal<T: PartialEq + fmt::Debug>(found: T, expected: T) -> 
     Err(Failure::new(format!("found {found:?}, expected {expected:?}")))
 }
 
-/// Checks a condition.
 #[track_caller]
 pub(super) fn expect(claim: bool, otherwise: impl fmt::Display) -> Result<(), Failure> {
     if claim { Ok(()) } else { Err(Failure::new(otherwise.to_string())) }

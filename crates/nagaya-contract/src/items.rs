@@ -3,7 +3,7 @@
 use super::{
     cases,
     fixture::{Failure, Fixture, TABLE, expect, expect_equal, expect_error, item},
-    values::{byte_strings, bytes, key_bytes, key_number, list, map, number, numbers, string_set},
+    values::{binary_key, byte_strings, bytes, key_number, list, map, number, numbers, string_set},
 };
 use nagaya_store::{Condition, Item, Key, KeyKind, KeySchema, KeyValue, TableSpec, Update, Value, Write};
 
@@ -267,7 +267,7 @@ async fn keys_may_be_numbers_and_bytes(fixture: &Fixture<'_>) -> Result<(), Fail
     let samples = |kind: KeyKind| match kind {
         KeyKind::String => ["a", "\0", "長屋"].map(KeyValue::from),
         KeyKind::Number => ["-1.5", "0", "12345678901234567890"].map(key_number),
-        KeyKind::Binary => [&[0, 1][..], &[0][..], &[255, 0, 255][..]].map(key_bytes),
+        KeyKind::Binary => [&[0, 1][..], &[0][..], &[255, 0, 255][..]].map(binary_key),
     };
     let kinds = [KeyKind::String, KeyKind::Number, KeyKind::Binary];
     for (at, kinds) in kinds.iter().flat_map(|first| kinds.map(|second| [*first, second])).enumerate() {
@@ -294,7 +294,7 @@ async fn equal_numbers_are_the_same_key(fixture: &Fixture<'_>) -> Result<(), Fai
 }
 
 async fn a_key_of_another_kind_is_refused(fixture: &Fixture<'_>) -> Result<(), Failure> {
-    for key in [Key::new(1, "1"), Key::new("p", 1), Key::new(key_bytes(b"p"), "1")] {
+    for key in [Key::new(1, "1"), Key::new("p", 1), Key::new(binary_key(b"p"), "1")] {
         expect_error(fixture.get(&key).await, "invalid")?;
         expect_error(fixture.delete(&key).await, "invalid")?;
         expect_error(fixture.update(&key, Update::new().set("x", 1)).await, "invalid")?;

@@ -114,21 +114,33 @@ enum Requirement {
 }
 
 impl Requirement {
-    /// Its name, and whether an engine has it.
-    fn of(self, engine: Capabilities, sweeps: bool) -> (&'static str, bool) {
+    fn name(self) -> &'static str {
         match self {
-            Requirement::Transactions => ("transactions", engine.transactions),
-            Requirement::CrossPartition => {
-                ("write sets across partitions", engine.transactions && engine.cross_partition)
-            }
-            Requirement::OldImages => ("old images in changes", engine.changes && engine.old_images),
-            Requirement::Changes => ("changes", engine.changes),
-            Requirement::ExactNumbers => ("exact numbers", engine.exact_numbers),
-            Requirement::TypedKeys => ("keys of numbers and bytes", engine.typed_keys),
-            Requirement::ScanSegments => ("scan segments", engine.scan_segments),
-            Requirement::SnapshotReads => ("reads of one moment", engine.snapshot_reads),
-            Requirement::ConsistentIndexes => ("indexes that show every write at once", engine.consistent_indexes),
-            Requirement::Sweep => ("a sweep on request", sweeps),
+            Requirement::Transactions => "transactions",
+            Requirement::CrossPartition => "write sets across partitions",
+            Requirement::OldImages => "old images in changes",
+            Requirement::Changes => "changes",
+            Requirement::ExactNumbers => "exact numbers",
+            Requirement::TypedKeys => "keys of numbers and bytes",
+            Requirement::ScanSegments => "scan segments",
+            Requirement::SnapshotReads => "reads of one moment",
+            Requirement::ConsistentIndexes => "indexes that show every write at once",
+            Requirement::Sweep => "a sweep on request",
+        }
+    }
+
+    fn is_met_by(self, engine: Capabilities, sweeps: bool) -> bool {
+        match self {
+            Requirement::Transactions => engine.transactions,
+            Requirement::CrossPartition => engine.transactions && engine.cross_partition,
+            Requirement::OldImages => engine.changes && engine.old_images,
+            Requirement::Changes => engine.changes,
+            Requirement::ExactNumbers => engine.exact_numbers,
+            Requirement::TypedKeys => engine.typed_keys,
+            Requirement::ScanSegments => engine.scan_segments,
+            Requirement::SnapshotReads => engine.snapshot_reads,
+            Requirement::ConsistentIndexes => engine.consistent_indexes,
+            Requirement::Sweep => sweeps,
         }
     }
 }
@@ -189,9 +201,8 @@ async fn attempt<E: Engine>(engine: &E, case: &Case) -> Result<Outcome, Failure>
     let clock = ManualClock::at(START);
     let opened = OpenedEngine { engine, store: engine.open(clock.clock()).await? };
     let (capabilities, sweeps) = (opened.store.capabilities(), opened.sweep().is_some());
-    let mut required = case.requirements.iter().map(|requirement| requirement.of(capabilities, sweeps));
-    if let Some((missing, _)) = required.find(|(_, has)| !has) {
-        return Ok(Outcome::Skipped(missing));
+    if let Some(missing) = case.requirements.iter().find(|requirement| !requirement.is_met_by(capabilities, sweeps)) {
+        return Ok(Outcome::Skipped(missing.name()));
     }
     let fixture = Fixture::new(&opened, clock);
     opened.store.ensure_tables(&[fixture::spec()]).await?;

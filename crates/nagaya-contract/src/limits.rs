@@ -19,13 +19,13 @@ cases![
     a_set_has_at_most_4_megabytes[Transactions],
     a_batch_reads_at_most_100_items,
     keys_are_not_empty,
-    keys_have_a_longest_length,
-    index_keys_have_a_longest_length,
+    keys_have_a_maximum_length,
+    index_keys_have_a_maximum_length,
     values_are_nested_at_most_32_levels_deep,
     sets_are_not_empty,
 ];
 
-/// An item of exactly so many bytes.
+/// An item of exactly this many bytes.
 fn sized(sort: &str, bytes: usize) -> Item {
     let small = item("p", sort).with("blob", "");
     let rest = bytes - small.size();
@@ -109,7 +109,7 @@ async fn keys_are_not_empty(fixture: &Fixture<'_>) -> Result<(), Failure> {
     expect_error(fixture.store().query(partition_query("")).await, "invalid").map(drop)
 }
 
-async fn keys_have_a_longest_length(fixture: &Fixture<'_>) -> Result<(), Failure> {
+async fn keys_have_a_maximum_length(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let (partition, sort) = ("p".repeat(MAX_PARTITION_BYTES), "s".repeat(MAX_SORT_BYTES));
     let key = Key::new(partition.clone(), sort.clone());
     fixture.put(item(&partition, &sort)).await?;
@@ -123,7 +123,7 @@ async fn keys_have_a_longest_length(fixture: &Fixture<'_>) -> Result<(), Failure
     key_is_refused(fixture, &Key::new("p", "長".repeat(MAX_SORT_BYTES / 3 + 1)), "limit").await
 }
 
-async fn index_keys_have_a_longest_length(fixture: &Fixture<'_>) -> Result<(), Failure> {
+async fn index_keys_have_a_maximum_length(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let (partition, sort) = ("p".repeat(MAX_PARTITION_BYTES), "s".repeat(MAX_SORT_BYTES));
     fixture.put(indexed("p", "1", &partition, &sort)).await?;
     fixture.expect_items(index(partition.clone()), vec![indexed("p", "1", &partition, &sort)]).await?;
@@ -134,7 +134,7 @@ async fn index_keys_have_a_longest_length(fixture: &Fixture<'_>) -> Result<(), F
         .map(drop)
 }
 
-/// A text inside so many lists and maps.
+/// A text inside this many lists and maps.
 fn nested(depth: usize) -> Value {
     (0..depth).fold("x".into(), |inner, at| if at % 2 == 0 { list([inner]) } else { map([("in", inner)]) })
 }

@@ -3,7 +3,7 @@
 use super::{
     cases,
     fixture::{Failure, Fixture, TABLE, expect, expect_equal, expect_error, index, indexed, item, partition_query},
-    values::{key_bytes, key_number, number},
+    values::{binary_key, key_number, number},
 };
 use nagaya_store::{
     ComparisonOp, Condition, ErrorKind, Item, KeyKind, KeySchema, KeyValue, Operand, Query, SortCondition, TableSpec,
@@ -160,17 +160,17 @@ async fn numbers_of_38_digits_are_ordered_by_value(fixture: &Fixture<'_>) -> Res
 
 async fn every_sort_condition_on_bytes_both_ways(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let keys: [&[u8]; 10] = [&[0], &[0, 0], &[0, 1], &[0, 255], &[1], &[1, 0], &[127], &[255], &[255, 0], &[255, 255]];
-    let keys = keys.map(key_bytes);
+    let keys = keys.map(binary_key);
     let mut sorts = conditions(&keys);
     let starts: [&[u8]; 6] = [&[0], &[0, 0], &[1], &[255], &[255, 255], &[255, 255, 255]];
-    sorts.extend(starts.map(|start| SortCondition::BeginsWith(key_bytes(start))));
+    sorts.extend(starts.map(|start| SortCondition::BeginsWith(binary_key(start))));
     check(fixture, KeyKind::Binary, &keys, sorts).await
 }
 
 async fn partitions_may_be_numbers_and_bytes(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let tables = [
         ("numbers", KeyKind::Number, [key_number("1"), key_number("10"), key_number("-1")]),
-        ("bytes", KeyKind::Binary, [key_bytes(&[1]), key_bytes(&[1, 0]), key_bytes(&[255])]),
+        ("bytes", KeyKind::Binary, [binary_key(&[1]), binary_key(&[1, 0]), binary_key(&[255])]),
     ];
     for (table, kind, partitions) in tables {
         let schema = KeySchema { partition: ("PK".to_owned(), kind), sort: ("SK".to_owned(), KeyKind::String) };
@@ -268,17 +268,17 @@ async fn a_query_sees_each_write_acknowledged_before(fixture: &Fixture<'_>) -> R
 async fn a_value_of_another_kind_than_the_key_is_refused(fixture: &Fixture<'_>) -> Result<(), Failure> {
     fixture.put(indexed("p", "1", "i", "1")).await?;
     expect_error(fixture.query(partition_query(1)).await, "invalid")?;
-    expect_error(fixture.query(index(key_bytes(b"i"))).await, "invalid")?;
+    expect_error(fixture.query(index(binary_key(b"i"))).await, "invalid")?;
     for query in [partition_query("p"), index("i")] {
         for sort in [
             SortCondition::Equal(1.into()),
             SortCondition::Less(1.into()),
-            SortCondition::LessOrEqual(key_bytes(b"1")),
+            SortCondition::LessOrEqual(binary_key(b"1")),
             SortCondition::Greater(1.into()),
             SortCondition::GreaterOrEqual(1.into()),
             SortCondition::Between("0".into(), 1.into()),
             SortCondition::Between(1.into(), "2".into()),
-            SortCondition::BeginsWith(key_bytes(b"1")),
+            SortCondition::BeginsWith(binary_key(b"1")),
         ] {
             expect_error(fixture.query(query.clone().sort(sort)).await, "invalid")?;
         }

@@ -12,7 +12,7 @@ pub(super) fn key_number(text: &str) -> KeyValue {
     KeyValue::Number(number(text))
 }
 
-pub(super) fn key_bytes(bytes: &[u8]) -> KeyValue {
+pub(super) fn binary_key(bytes: &[u8]) -> KeyValue {
     KeyValue::Binary(bytes.to_vec())
 }
 

@@ -11,7 +11,7 @@ pub(crate) struct EntityAttribute {
 }
 
 impl EntityAttribute {
-    pub(crate) fn of(input: &DeriveInput) -> Result<Self, Error> {
+    pub(crate) fn parse(input: &DeriveInput) -> Result<Self, Error> {
         let help = "write `#[entity(design = \"design/todo.toml\", name = \"todo\")]`";
         let Some(attribute) = input.attrs.iter().find(|attribute| attribute.path().is_ident("entity")) else {
             return Err(Error::new_spanned(&input.ident, format!("the attribute is missing: {help}")));
@@ -46,7 +46,7 @@ pub(crate) struct SerdeAttributes {
 }
 
 impl SerdeAttributes {
-    pub(crate) fn of(attributes: &[Attribute]) -> Result<Self, Error> {
+    pub(crate) fn parse(attributes: &[Attribute]) -> Result<Self, Error> {
         let mut found = SerdeAttributes::default();
         for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("serde")) {
             attribute.parse_nested_meta(|meta| {

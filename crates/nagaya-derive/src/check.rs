@@ -8,11 +8,11 @@ use crate::attributes::SerdeAttributes;
 
 /// Reports every difference between a struct and an entity at the field where it is.
 pub(crate) fn check(entity: &Entity, attributes: &[Attribute], fields: &FieldsNamed, span: Span) -> Result<(), Error> {
-    let all = SerdeAttributes::of(attributes)?;
+    let all = SerdeAttributes::parse(attributes)?;
     let mut errors: Vec<Error> = Vec::new();
     let mut held = Vec::new();
     for field in &fields.named {
-        let serde = SerdeAttributes::of(&field.attrs)?;
+        let serde = SerdeAttributes::parse(&field.attrs)?;
         if serde.skip {
             continue;
         }

@@ -23,7 +23,7 @@ pub fn entity(input: TokenStream) -> TokenStream {
 }
 
 fn expand(input: &DeriveInput) -> Result<Tokens, Error> {
-    let binding = EntityAttribute::of(input)?;
+    let binding = EntityAttribute::parse(input)?;
     let Data::Struct(DataStruct { fields: Fields::Named(fields), .. }) = &input.data else {
         return Err(Error::new_spanned(&input.ident, "an entity is a struct with named fields"));
     };
@@ -50,7 +50,7 @@ fn expand(input: &DeriveInput) -> Result<Tokens, Error> {
         const _: &[u8] = include_bytes!(#path);
 
         impl ::nagaya::Entity for #ident {
-            const DESIGN: &'static str = #system;
+            const DESIGN_NAME: &'static str = #system;
             const NAME: &'static str = #name;
         }
     })

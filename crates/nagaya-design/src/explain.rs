@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use crate::{
     design::{AccessPattern, Design, KeyAttributes, Wall},
+    key_router::{KeyRouter, RoutedKey},
     query::Query,
-    route::{KeyRouter, RoutedKey},
     template::{FieldValues, Scalar},
 };
 

@@ -195,13 +195,13 @@ fn text_of_steps(steps: &[(usize, u8)], last: usize) -> String {
 
 /// All bytes, the most readable ones first, so that examples look good.
 static BYTES_BY_READABILITY: [u8; 256] = {
-    const ORDER: [(u8, u8); 7] =
+    const READABILITY_RANGES: [(u8, u8); 7] =
         [(b'a', b'z'), (b'0', b'9'), (b'A', b'Z'), (b' ', b'/'), (b':', b'@'), (b'[', b'`'), (b'{', 0xff)];
     let mut bytes = [0; 256];
     let mut at = 0;
     let mut range = 0;
-    while range < ORDER.len() {
-        let (mut byte, last) = (ORDER[range].0 as usize, ORDER[range].1 as usize);
+    while range < READABILITY_RANGES.len() {
+        let (mut byte, last) = (READABILITY_RANGES[range].0 as usize, READABILITY_RANGES[range].1 as usize);
         while byte <= last {
             bytes[at] = byte as u8;
             at += 1;

@@ -84,15 +84,15 @@ mod field;
 mod grammar;
 mod item;
 mod json_schema;
+mod key_router;
 mod language;
-mod lower;
 mod named;
 mod path;
 mod query;
 mod read;
 mod reference;
+mod resolve;
 mod role;
-mod route;
 mod template;
 mod text_syntax;
 mod tree;
@@ -112,10 +112,10 @@ pub use document::{html, json, markdown};
 pub use explain::{Explanation, KeyPart};
 pub use field::{DefaultValue, Field, FieldError, FieldType, OnDelete, Reference};
 pub use json_schema::json_schema;
+pub use key_router::{KeyRouter, RoutedKey};
 pub use query::{AccessParameter, Query, SortCondition};
 pub use reference::{ReferrerLookup, ReferringField};
 pub use role::{Permission, Role, Verb};
-pub use route::{KeyRouter, RoutedKey};
 pub use template::{FieldValues, KeyFieldError, Scalar, Template};
 pub use text_syntax::{StringFormat, TimestampPrecision};
 pub use version::{Version, VersionParseError};
@@ -148,7 +148,7 @@ pub struct CheckResult {
 pub fn load_checked(source: &str) -> Option<Design> {
     let mut diagnostics = Vec::new();
     let root = read::read(source, &mut diagnostics);
-    let design = lower::lower(&root, source, &mut diagnostics);
+    let design = resolve::lower(&root, source, &mut diagnostics);
     design.filter(|_| diagnostics.iter().all(|each| each.severity() != Severity::Error))
 }
 
@@ -156,7 +156,7 @@ pub fn load_checked(source: &str) -> Option<Design> {
 pub fn check(source: &str, engines: &[Engine]) -> CheckResult {
     let mut diagnostics = Vec::new();
     let root = read::read(source, &mut diagnostics);
-    let design = lower::lower(&root, source, &mut diagnostics);
+    let design = resolve::lower(&root, source, &mut diagnostics);
     if let Some(design) = &design {
         check::check(design, source, engines, &mut diagnostics);
     }

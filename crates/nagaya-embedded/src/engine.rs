@@ -267,7 +267,7 @@ impl Store for EmbeddedStore {
         self.shared.health()
     }
 
-    fn measurements(&self) -> Vec<Measurement> {
+    fn engine_metrics(&self) -> Vec<Measurement> {
         self.shared.measurements()
     }
 }

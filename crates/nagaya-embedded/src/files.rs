@@ -62,14 +62,14 @@ pub(crate) fn sync_folders(folder: &Path) -> io::Result<()> {
 
 /// Checks that a folder is writable: writes and syncs some bytes, and opens several files at once.
 pub(crate) fn probe(folder: &Path) -> io::Result<()> {
-    const FILES: usize = 8;
+    const PROBE_OPEN_FILES: usize = 8;
     const BYTES: usize = 1024 * 1024;
     let path = folder.join("probe");
     let probed = (|| {
         let file = File::create(&path)?;
         io::Write::write_all(&mut &file, &vec![1; BYTES])?;
         file.sync_all()?;
-        (0..FILES).map(|_| File::open(&path)).collect::<io::Result<Vec<_>>>().map(drop)
+        (0..PROBE_OPEN_FILES).map(|_| File::open(&path)).collect::<io::Result<Vec<_>>>().map(drop)
     })();
     // If it cannot be removed now, the next probe overwrites it.
     let _ = fs::remove_file(&path);

@@ -112,8 +112,8 @@ impl Processor {
     pub(crate) async fn unpark_all(&self, generation: u32) -> Result<(), Error> {
         for letter in self.dead_letters_of(generation).await? {
             let (tenant, id) = (self.tenant(generation, &letter.tenant)?, &letter.aggregate);
-            let checkpoint = self.checkpoint(&tenant, id).await?;
-            let set = self.write_checkpoint(tenant.change_set(), id, &checkpoint.unparked());
+            let checkpoint = self.read_checkpoint(&tenant, id).await?;
+            let set = self.add_checkpoint_write(tenant.change_set(), id, &checkpoint.unparked());
             match self.remove_dead_letter(set, &tenant, id).await?.commit().await {
                 // Another process has unparked it.
                 Err(error) if !is_lost_race(&error) => return Err(error.into()),

@@ -7,7 +7,7 @@ mod load;
 mod snapshot;
 
 use self::idempotency::IdempotentRequest;
-pub(crate) use self::load::{read, read_stored};
+pub(crate) use self::load::{read_events, read_stored};
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -94,8 +94,8 @@ const LOCK_COUNT: usize = 1024;
 
 impl<S: Evolve> Events<S> {
     /// The events of an aggregate of a design.
-    pub fn of(design: &Design, aggregate: &str, options: EventsOptions) -> Result<Self, Error> {
-        let layout = Arc::new(Layout::of(design, aggregate)?);
+    pub fn new(design: &Design, aggregate: &str, options: EventsOptions) -> Result<Self, Error> {
+        let layout = Arc::new(Layout::from_design(design, aggregate)?);
         let locks = (0..LOCK_COUNT).map(|_| Mutex::new(())).collect();
         Ok(Events { layout, options, locks, state: PhantomData })
     }

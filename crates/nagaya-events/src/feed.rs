@@ -43,7 +43,7 @@ pub struct FeedListener {
 impl Feed {
     /// A feed of one kind of aggregate. It has no events before it [runs](Feed::run).
     pub fn new(design: &nagaya_design::Design, aggregate: &str) -> Result<Self, Error> {
-        let layout = Layout::of(design, aggregate)?;
+        let layout = Layout::from_design(design, aggregate)?;
         let by_tenant = |access: &&nagaya_design::AccessPattern| {
             let parameters = design.parameters(access);
             access.mapping.is_some()

@@ -21,10 +21,10 @@ pub struct Generations {
 
 impl Generations {
     pub(crate) async fn read(processor: &Processor) -> Result<Self, Error> {
-        Generations::of(&processor.first_generation(), processor.projection.entity()).await
+        Generations::read_record(&processor.first_generation(), processor.projection.entity()).await
     }
 
-    async fn of(first: &Operator, entity: &str) -> Result<Self, Error> {
+    async fn read_record(first: &Operator, entity: &str) -> Result<Self, Error> {
         let note = first.side_record(entity, RecordOwner::System, &record_name(entity)).await?;
         let number = |name: &str| note.as_ref()?.number(name).and_then(|number| u32::try_from(number).ok());
         let current = number("current").unwrap_or(1);
@@ -122,7 +122,7 @@ pub async fn refresh_generations(nagaya: &Nagaya) -> Result<(), Error> {
         for entity in aggregate.projections.iter().map(|at| &design.entities[*at]) {
             let table = &design.table_of(entity).id;
             let first = nagaya.with_generation(table, 1).operator("reads projections", &principal(""));
-            let current = Generations::of(&first, &entity.name).await?.current;
+            let current = Generations::read_record(&first, &entity.name).await?.current;
             if current != nagaya.generation_of(table) {
                 nagaya.switch_generation(table, current);
             }

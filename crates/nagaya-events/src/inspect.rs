@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use crate::{
     Error, RecordedEvent, chain,
-    events::{read, read_stored},
+    events::{read_events, read_stored},
     layout::Layout,
     processor::principal,
     seal,
@@ -45,7 +45,7 @@ pub struct Inspector {
 impl Inspector {
     /// An inspector of one kind of aggregate.
     pub fn new(nagaya: &Nagaya, aggregate: &str) -> Result<Self, Error> {
-        Ok(Inspector { nagaya: nagaya.clone(), layout: Layout::of(nagaya.design(), aggregate)? })
+        Ok(Inspector { nagaya: nagaya.clone(), layout: Layout::from_design(nagaya.design(), aggregate)? })
     }
 
     /// The entity of the events.
@@ -61,7 +61,7 @@ impl Inspector {
     /// All events of an aggregate, in order.
     pub async fn events(&self, tenant: &Tenant, id: &str) -> Result<Vec<RecordedEvent>, Error> {
         let mut events = Vec::new();
-        read(&self.layout, tenant, id, (None, None), |event| {
+        read_events(&self.layout, tenant, id, (None, None), |event| {
             events.push(event);
             Ok(())
         })

@@ -25,7 +25,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    pub(crate) fn of(design: &Design, aggregate: &str) -> Result<Self, Error> {
+    pub(crate) fn from_design(design: &Design, aggregate: &str) -> Result<Self, Error> {
         let found = design.aggregates.iter().find(|each| each.name == aggregate);
         let found = found.ok_or_else(|| ErrorKind::NoAggregate(aggregate.to_owned()))?;
         let entity = |at: usize| design.entities[at].clone();
@@ -35,7 +35,7 @@ impl Layout {
         Ok(Layout {
             aggregate: found.name.clone(),
             id: found.id.clone(),
-            history: history(design, &events, &found.id)
+            history: history_access(design, &events, &found.id)
                 .ok_or_else(|| ErrorKind::NoHistory { aggregate: found.name.clone(), entity: events.name.clone() })?,
             events,
             head: entity(found.head),
@@ -57,7 +57,7 @@ impl Layout {
 }
 
 /// The access pattern that reads the events of one aggregate by their ids.
-fn history(design: &Design, events: &Entity, id: &str) -> Option<String> {
+fn history_access(design: &Design, events: &Entity, id: &str) -> Option<String> {
     let reads = |access: &&nagaya_design::AccessPattern| {
         let by_id = design.parameters(access).iter().any(|parameter| parameter.name == id && parameter.required);
         access.mapping.is_none() && by_id && matches!(&access.bound, SortBound::Range(field) if field == "eventId")

@@ -10,7 +10,7 @@ use crate::{Error, RecordedEvent};
 /// time.
 pub trait Projection: Send + Sync + 'static {
     /// The aggregate whose events it reads.
-    fn aggregate(&self) -> &str;
+    fn aggregate_name(&self) -> &str;
 
     /// The entity of its items. The id of an item is the aggregate's id.
     fn entity(&self) -> &str;

@@ -112,7 +112,7 @@ impl Sealed {
     fn open(&self, key: &Key, event: &RecordedEvent, field: &str) -> Result<Json, Error> {
         let damaged = || Error::damaged(&event.aggregate, format!("`{field}` of {} cannot be decrypted", event.id));
         let (nonce, sealed) = self.bytes.split_at_checked(NONCE_BYTES).ok_or_else(damaged)?;
-        let context = context(event, field);
+        let context = associated_data(event, field);
         let payload = Payload { msg: sealed, aad: &context };
         let opened = XChaCha20Poly1305::new(key.into()).decrypt(XNonce::from_slice(nonce), payload);
         serde_json::from_slice(&opened.map_err(|_| damaged())?).map_err(|_| damaged())
@@ -123,7 +123,7 @@ fn seal_value(key: &Key, of: &str, event: &RecordedEvent, field: &str, value: &J
     let failed = || Error::damaged(&event.aggregate, format!("`{field}` cannot be encrypted"));
     let mut bytes = vec![0; NONCE_BYTES];
     getrandom::fill(&mut bytes).map_err(|_| failed())?;
-    let (context, clear) = (context(event, field), value.to_string());
+    let (context, clear) = (associated_data(event, field), value.to_string());
     let payload = Payload { msg: clear.as_bytes(), aad: &context };
     let sealed = XChaCha20Poly1305::new(key.into()).encrypt(XNonce::from_slice(&bytes), payload);
     bytes.extend(sealed.map_err(|_| failed())?);
@@ -135,7 +135,7 @@ fn seal_value(key: &Key, of: &str, event: &RecordedEvent, field: &str, value: &J
 }
 
 /// The associated data of an encrypted value, so that it cannot be moved to another field, event or tenant.
-fn context(event: &RecordedEvent, field: &str) -> Vec<u8> {
+fn associated_data(event: &RecordedEvent, field: &str) -> Vec<u8> {
     let mut context = Vec::new();
     for part in [&event.tenant, &event.aggregate, &event.id, field] {
         context.extend((part.len() as u64).to_be_bytes());

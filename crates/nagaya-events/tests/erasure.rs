@@ -156,7 +156,7 @@ impl Decide<Send> for Letter {
 struct Letters;
 
 impl Projection for Letters {
-    fn aggregate(&self) -> &str {
+    fn aggregate_name(&self) -> &str {
         "letter"
     }
 
@@ -189,7 +189,7 @@ impl App {
         let checked = check(DESIGN, &[]);
         let design = checked.design.unwrap_or_else(|| panic!("{:?}", checked.diagnostics));
         let store = Arc::new(EmbeddedStore::in_memory(Store::default()).expect("memory"));
-        let events = Events::of(&design, "letter", EventsOptions::default()).expect("the aggregate is there");
+        let events = Events::new(&design, "letter", EventsOptions::default()).expect("the aggregate is there");
         let nagaya = Nagaya::open(design, Arc::clone(&store));
         nagaya.ensure_tables().await.expect("the tables are made");
         let processor = Processor::new(&nagaya, Arc::new(Letters), ProcessorOptions::default()).expect("a processor");

@@ -12,7 +12,7 @@ pub mod stamp;
 pub use self::{
     person::{EXAMPLE_DOMAINS, Person},
     rng::Rng,
-    seeder::{Error, SeedContext, SeedStep, SeedSteps, SeededItem, Seeder},
+    seeder::{Error, SeedContext, SeedOutcome, SeedStep, SeedSteps, Seeder},
 };
 
 /// How often a busy store is tried again before seeding fails.
@@ -20,4 +20,4 @@ pub const MAX_ATTEMPTS: usize = 50;
 /// How long to wait before a busy store is tried again.
 pub const RETRY_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 /// The milliseconds of a day.
-pub const DAY: i64 = 24 * 60 * 60 * 1_000;
+pub const DAY_MILLIS: i64 = 24 * 60 * 60 * 1_000;

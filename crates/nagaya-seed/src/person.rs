@@ -32,11 +32,12 @@ const NAMES_PER_KIND: usize = 24;
 
 impl Person {
     /// How many full names of each language there are.
-    pub const FULL_NAMES: usize = NAMES_PER_KIND * NAMES_PER_KIND;
+    pub const FULL_NAME_COUNT: usize = NAMES_PER_KIND * NAMES_PER_KIND;
 
     /// A person by number: every number has another address. Even numbers have Japanese names.
     pub fn numbered(number: usize) -> Self {
-        let (language, index, again) = (number % 2, number / 2 % Person::FULL_NAMES, number / 2 / Person::FULL_NAMES);
+        let (language, index, again) =
+            (number % 2, number / 2 % Person::FULL_NAME_COUNT, number / 2 / Person::FULL_NAME_COUNT);
         // Consecutive people share neither name.
         let (given, family) = (index % NAMES_PER_KIND, (index / NAMES_PER_KIND + index) % NAMES_PER_KIND);
         let (name, local) = if language == 0 {

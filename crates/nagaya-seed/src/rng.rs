@@ -44,7 +44,7 @@ impl Rng {
     }
 
     /// One of the words.
-    pub fn word(&mut self, of: &[&'static str]) -> &'static str {
+    pub fn pick_word(&mut self, of: &[&'static str]) -> &'static str {
         self.pick(of).copied().unwrap_or_default()
     }
 

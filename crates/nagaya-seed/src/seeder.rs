@@ -31,7 +31,7 @@ pub trait Seeder: Send + Sync {
 }
 
 /// One write, which happens when it is awaited.
-pub type SeedStep<'s> = LocalBoxFuture<'s, Result<Vec<SeededItem>, Error>>;
+pub type SeedStep<'s> = LocalBoxFuture<'s, Result<Vec<SeedOutcome>, Error>>;
 
 /// The writes for a tenant, in order.
 pub type SeedSteps<'s> = Box<dyn ExactSizeIterator<Item = SeedStep<'s>> + 's>;
@@ -58,18 +58,18 @@ impl<'c> SeedContext<'c> {
     }
 
     /// The chance of the n-th item of a kind.
-    pub fn rng(&self, kind: &str, n: usize) -> Rng {
+    pub fn rng_for_item(&self, kind: &str, n: usize) -> Rng {
         Rng::new(self.seed, &[self.tenant(), kind], [n, 0])
     }
 }
 
 /// What became of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SeededItem {
+pub struct SeedOutcome {
     /// Its entity.
     pub entity: &'static str,
     /// Whether this run created it.
-    pub created: bool,
+    pub was_created: bool,
     /// Whether it was deleted in the end.
     pub deleted: bool,
 }

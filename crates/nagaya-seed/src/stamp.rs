@@ -16,18 +16,18 @@ thread_local! {
 }
 
 /// A clock that shows the time of the stamp while there is one.
-pub fn clock() -> Clock {
+pub fn stamped_clock() -> Clock {
     let system = Clock::system();
     Clock::new(move || STAMP.get().map_or_else(|| system.millis(), |(time, _)| time))
 }
 
 /// Ids made of the stamp's bits while there is a stamp, else random ones.
-pub fn ids() -> IdGenerator {
+pub fn stamped_ids() -> IdGenerator {
     IdGenerator::new(|| STAMP.get().map_or_else(|| fastrand::u128(..), |(_, bits)| bits))
 }
 
 /// Runs something that does not wait with a stamp.
-pub fn with<T>(stamp: Option<Stamp>, run: impl FnOnce() -> T) -> T {
+pub fn with_stamp<T>(stamp: Option<Stamp>, run: impl FnOnce() -> T) -> T {
     STAMP.set(stamp);
     let done = run();
     STAMP.set(None);

@@ -21,7 +21,7 @@ const DRAIN_TIME: Duration = Duration::from_secs(1);
 pub(crate) async fn read(body: &mut Body, limit: usize) -> Result<Bytes, Problem> {
     let (mut read, mut count) = (Vec::new(), 0_usize);
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Problem::of(ProblemCode::BAD_BODY, "The request body ended early."))?;
+        let frame = frame.map_err(|_| Problem::from_code(ProblemCode::BAD_BODY, "The request body ended early."))?;
         let Some(data) = frame.data_ref() else { continue };
         count = count.saturating_add(data.len());
         if count <= limit {
@@ -31,7 +31,7 @@ pub(crate) async fn read(body: &mut Body, limit: usize) -> Result<Bytes, Problem
         }
     }
     if count > limit {
-        return Err(Problem::of(ProblemCode::TOO_LARGE, format!("The body is larger than {limit} bytes.")));
+        return Err(Problem::from_code(ProblemCode::TOO_LARGE, format!("The body is larger than {limit} bytes.")));
     }
     Ok(read.into())
 }

@@ -31,7 +31,7 @@ pub trait Extension: Send + Sync + 'static {
     }
 
     /// Completes the OpenAPI document where the extension changes what the design says.
-    fn complete_openapi(&self, document: &mut Document) {
+    fn customize_openapi(&self, document: &mut Document) {
         let _ = document;
     }
 
@@ -152,7 +152,7 @@ impl CustomRoute {
 
     /// The entity and the verb that a role of the caller has to permit.
     #[must_use]
-    pub fn requires(mut self, entity: &str, verb: Verb) -> Self {
+    pub fn requires_permission(mut self, entity: &str, verb: Verb) -> Self {
         self.requires = Some((entity.to_owned(), verb));
         self
     }

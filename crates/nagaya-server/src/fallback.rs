@@ -14,7 +14,7 @@ pub(crate) async fn not_found(request: Request) -> Response {
 /// Answers 405.
 pub(crate) async fn method_not_allowed(request: Request) -> Response {
     let detail = format!("{} cannot be used here; the header `Allow` says what can.", request.method());
-    refuse(request, Problem::of(ProblemCode::NO_SUCH_METHOD, detail)).await
+    refuse(request, Problem::from_code(ProblemCode::NO_SUCH_METHOD, detail)).await
 }
 
 /// Answers with a problem.

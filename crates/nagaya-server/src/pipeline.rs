@@ -71,7 +71,7 @@ impl Pipeline {
 
     /// Answers a request within the limits, and logs it.
     pub(crate) async fn answer(&self, peer: &Arc<str>, mut request: Request) -> Response {
-        let observed = self.observer.begin(peer, &mut request);
+        let observed = self.observer.observe_request(peer, &mut request);
         // Probes are answered under any load.
         if let Some(answer) = self.probe(request.method(), request.uri().path(), &observed).await {
             return observed.end_unlogged(answer);
@@ -127,7 +127,7 @@ impl Pipeline {
             connections,
             systems: self.health.counters(),
             measured,
-            store: self.store.as_ref().map(|store| store.measurements()).unwrap_or_default(),
+            store: self.store.as_ref().map(|store| store.engine_metrics()).unwrap_or_default(),
             usage: self.store.as_ref().map(|store| store.usage()).unwrap_or_default(),
         };
         let mut response = Response::new(Body::from(self.observer.metrics.text(gauges)));
@@ -145,7 +145,7 @@ impl Pipeline {
         };
         // Over the limit the request is refused at once: a queue here would only use memory.
         let Ok(_permit) = self.requests.try_acquire() else {
-            let problem = Problem::of(ProblemCode::OVERLOADED, "The server is busy.");
+            let problem = Problem::from_code(ProblemCode::OVERLOADED, "The server is busy.");
             return reject(Rejection::Overload, problem.retry_after(1));
         };
         let answering = AssertUnwindSafe(self.routers.find(request.uri().path()).call(request)).catch_unwind();
@@ -159,7 +159,7 @@ impl Pipeline {
             }
             Err(_elapsed) => {
                 let detail = "The request took too long. It is unknown whether it had an effect.";
-                reject(Rejection::Timeout, Problem::of(ProblemCode::TIMEOUT, detail))
+                reject(Rejection::Timeout, Problem::from_code(ProblemCode::TIMEOUT, detail))
             }
         }
     }

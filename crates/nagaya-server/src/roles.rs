@@ -14,7 +14,7 @@ pub(crate) fn required_permission<'r>(
     custom: &'r [CustomRoute],
 ) -> Option<(&'r str, Verb)> {
     match route.operation {
-        Operation::Custom(id) => id.of(custom)?.requires.as_ref().map(|(entity, verb)| (entity.as_str(), *verb)),
+        Operation::Custom(id) => id.find_in(custom)?.requires.as_ref().map(|(entity, verb)| (entity.as_str(), *verb)),
         _ => route.subject(design).map(|(entity, verb)| (entity.name.as_str(), verb)),
     }
 }

@@ -39,7 +39,7 @@ pub struct EntityId(pub(crate) usize);
 
 impl EntityId {
     /// The entity in the design that the id is from.
-    pub fn of(self, design: &Design) -> &Entity {
+    pub fn entity_in(self, design: &Design) -> &Entity {
         &design.entities[self.0]
     }
 }
@@ -50,7 +50,7 @@ pub struct AccessId(pub(crate) usize);
 
 impl AccessId {
     /// The access pattern in the design that the id is from.
-    pub fn of(self, design: &Design) -> &AccessPattern {
+    pub fn pattern_in(self, design: &Design) -> &AccessPattern {
         &design.access_patterns[self.0]
     }
 }
@@ -60,7 +60,7 @@ impl AccessId {
 pub struct CustomRouteId(pub(crate) usize);
 
 impl CustomRouteId {
-    pub(crate) fn of<T>(self, custom: &[T]) -> Option<&T> {
+    pub(crate) fn find_in<T>(self, custom: &[T]) -> Option<&T> {
         custom.get(self.0)
     }
 }
@@ -92,11 +92,11 @@ impl Route {
     /// The entity and the verb of its operation; `None` for custom routes.
     pub fn subject<'d>(&self, design: &'d Design) -> Option<(&'d Entity, Verb)> {
         match self.operation {
-            Operation::Create(id) => Some((id.of(design), Verb::Create)),
-            Operation::Read(id) => Some((id.of(design), Verb::Read)),
-            Operation::Update(id) => Some((id.of(design), Verb::Update)),
-            Operation::Delete(id) => Some((id.of(design), Verb::Delete)),
-            Operation::List(id) => Some((&design.entities[id.of(design).entity], Verb::Read)),
+            Operation::Create(id) => Some((id.entity_in(design), Verb::Create)),
+            Operation::Read(id) => Some((id.entity_in(design), Verb::Read)),
+            Operation::Update(id) => Some((id.entity_in(design), Verb::Update)),
+            Operation::Delete(id) => Some((id.entity_in(design), Verb::Delete)),
+            Operation::List(id) => Some((&design.entities[id.pattern_in(design).entity], Verb::Read)),
             Operation::Custom(_) => None,
         }
     }

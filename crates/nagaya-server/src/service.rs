@@ -138,7 +138,8 @@ impl SystemService {
         let origin = log.origin.clone();
         let mut call = Call { nagaya, mount, route, caller, origin, path, query, headers, body };
         if let Operation::Custom(id) = call.route.operation {
-            let handler = id.of(&self.custom).map(|route| Arc::clone(&route.handler)).ok_or_else(Problem::not_found)?;
+            let handler =
+                id.find_in(&self.custom).map(|route| Arc::clone(&route.handler)).ok_or_else(Problem::not_found)?;
             return handler(Arc::new(call)).await;
         }
         call.reject_fields_of_the_layer()?;
@@ -156,11 +157,11 @@ impl SystemService {
         let Some(header) = parts.headers.get(header::AUTHORIZATION) else {
             return match route.admits_visitors(&self.system.design) {
                 true => Ok(Caller::visitor()),
-                false => Err(Problem::of(ProblemCode::NO_TOKEN, "Send a token: `Authorization: Bearer …`.")),
+                false => Err(Problem::from_code(ProblemCode::NO_TOKEN, "Send a token: `Authorization: Bearer …`.")),
             };
         };
         let malformed =
-            || Problem::of(ProblemCode::BAD_TOKEN, "The header `Authorization` has to be `Bearer` and a token.");
+            || Problem::from_code(ProblemCode::BAD_TOKEN, "The header `Authorization` has to be `Bearer` and a token.");
         let (scheme, token) = header.to_str().ok().and_then(|header| header.split_once(' ')).ok_or_else(malformed)?;
         if !scheme.eq_ignore_ascii_case("bearer") {
             return Err(malformed());
@@ -171,7 +172,7 @@ impl SystemService {
     fn takes_body(&self, route: &Route) -> bool {
         match route.operation {
             Operation::Create(_) | Operation::Update(_) => true,
-            Operation::Custom(id) => id.of(&self.custom).is_some_and(|route| route.body_schema.is_some()),
+            Operation::Custom(id) => id.find_in(&self.custom).is_some_and(|route| route.body_schema.is_some()),
             Operation::Read(_) | Operation::Delete(_) | Operation::List(_) => false,
         }
     }
@@ -187,13 +188,13 @@ impl SystemService {
         let is_patch = parts.method == Method::PATCH && media_type.eq_ignore_ascii_case("application/merge-patch+json");
         if !is_patch && !media_type.eq_ignore_ascii_case("application/json") {
             let detail = "Send JSON, with `Content-Type: application/json`.";
-            return Err(Problem::of(ProblemCode::NOT_JSON, detail));
+            return Err(Problem::from_code(ProblemCode::NOT_JSON, detail));
         }
         let bytes = body::read(body, self.limits.body_bytes()).await?;
         match serde_json::from_slice(&bytes) {
             Ok(Json::Object(fields)) => Ok(fields),
-            Ok(_) => Err(Problem::of(ProblemCode::BAD_BODY, "The body has to be a JSON object.")),
-            Err(error) => Err(Problem::of(ProblemCode::BAD_BODY, format!("The body is not JSON: {error}."))),
+            Ok(_) => Err(Problem::from_code(ProblemCode::BAD_BODY, "The body has to be a JSON object.")),
+            Err(error) => Err(Problem::from_code(ProblemCode::BAD_BODY, format!("The body is not JSON: {error}."))),
         }
     }
 }

@@ -176,7 +176,7 @@ impl Path {
     }
 
     /// Whether no item can have both paths: where they diverge, one expects a map and the other a list.
-    pub(crate) fn contradicts(&self, other: &Path) -> bool {
+    pub(crate) fn is_incompatible_with(&self, other: &Path) -> bool {
         let diverging = self.0.iter().zip(&other.0).find(|(mine, theirs)| mine != theirs);
         matches!(
             diverging,

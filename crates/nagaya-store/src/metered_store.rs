@@ -63,7 +63,7 @@ pub struct StoreUsage {
     /// Writes whose conditions failed.
     pub conflicts: u64,
     /// Calls that failed for another reason, by error code; only codes that occurred.
-    pub errors: Vec<(&'static str, u64)>,
+    pub errors_by_code: Vec<(&'static str, u64)>,
     /// The capacity that the calls consumed.
     pub consumed: ConsumedCapacity,
 }
@@ -117,7 +117,7 @@ impl MeteredStore {
         StoreUsage {
             operations: operations.filter(|operation| operation.calls() > 0).collect(),
             conflicts: self.conflicts.load(Relaxed),
-            errors: errors.filter(|(_, count)| *count > 0).collect(),
+            errors_by_code: errors.filter(|(_, count)| *count > 0).collect(),
             consumed: ConsumedCapacity { read_units: units(&self.read_units), write_units: units(&self.write_units) },
         }
     }
@@ -211,8 +211,8 @@ impl Store for MeteredStore {
         self.store.health()
     }
 
-    fn measurements(&self) -> Vec<Measurement> {
-        self.store.measurements()
+    fn engine_metrics(&self) -> Vec<Measurement> {
+        self.store.engine_metrics()
     }
 }
 
@@ -295,7 +295,7 @@ mod tests {
         let calls: Vec<_> = usage.operations.iter().map(|each| (each.name, each.calls())).collect();
         assert_eq!(calls, [("get", 3), ("write", 4)], "operations without calls are left out");
         assert_eq!(usage.conflicts, 1);
-        assert_eq!(usage.errors, [("busy", 2), ("unavailable", 1)]);
+        assert_eq!(usage.errors_by_code, [("busy", 2), ("unavailable", 1)]);
         assert_eq!(usage.consumed, ConsumedCapacity { read_units: 1.5, write_units: 0.0 });
     }
 

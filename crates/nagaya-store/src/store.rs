@@ -55,7 +55,7 @@ pub trait Store: Send + Sync {
     }
 
     /// Metrics of the engine.
-    fn measurements(&self) -> Vec<Measurement> {
+    fn engine_metrics(&self) -> Vec<Measurement> {
         Vec::new()
     }
 }
@@ -108,7 +108,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// All capabilities.
+    /// The capabilities of an engine that lacks nothing; others turn off what they lack.
     pub const ALL: Capabilities = Capabilities {
         transactions: true,
         cross_partition: true,

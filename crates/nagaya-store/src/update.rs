@@ -117,7 +117,7 @@ impl Update {
             if earlier().any(|path| path.overlaps(change.path())) {
                 return Err(change.bad("another change touches the same value"));
             }
-            if earlier().any(|path| path.contradicts(change.path())) {
+            if earlier().any(|path| path.is_incompatible_with(change.path())) {
                 return Err(change.bad("another change needs a list where this one needs a map, or the reverse"));
             }
             match change {

@@ -65,7 +65,7 @@ macro_rules! writes {
 
             /// Creates an item of these fields.
             pub async fn create(&self, entity: &str, fields: Map<String, Json>) -> Result<Record, Error> {
-                one(entity, self.change_set().create(entity, fields).commit().await?)
+                only_record(entity, self.change_set().create(entity, fields).commit().await?)
             }
 
             /// Changes an item by a merge patch of its fields, if it is as expected: a version (`None`: any), or a record
@@ -77,7 +77,7 @@ macro_rules! writes {
                 patch: Map<String, Json>,
                 expected: impl Into<Expected>,
             ) -> Result<Record, Error> {
-                one(entity, self.change_set().update(entity, id, patch, expected).commit().await?)
+                only_record(entity, self.change_set().update(entity, id, patch, expected).commit().await?)
             }
 
             /// Deletes an item, if it is as expected.
@@ -171,11 +171,11 @@ impl Operator {
     /// A tenant's handle, for work on the tenant's behalf: audited like everything that an operator does.
     pub fn as_tenant(&self, tenant: &str) -> Result<Tenant, Error> {
         let principal = Principal { tenant: tenant.into(), ..self.0.principal.clone() };
-        let Tenant(session) = Nagaya::of(&self.0.state).tenant(&principal)?;
+        let Tenant(session) = Nagaya::from_state(&self.0.state).tenant(&principal)?;
         Ok(Tenant(Session { reason: self.0.reason.clone(), ..session }))
     }
 }
 
-fn one(entity: &str, results: Vec<Option<Record>>) -> Result<Record, Error> {
+fn only_record(entity: &str, results: Vec<Option<Record>>) -> Result<Record, Error> {
     results.into_iter().next().flatten().ok_or_else(|| Error::not_found(entity))
 }

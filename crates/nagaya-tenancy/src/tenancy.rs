@@ -28,21 +28,21 @@ impl Nagaya {
     /// A design on a store.
     pub fn open_with(design: Design, store: impl IntoShared, settings: Settings) -> Self {
         let (design, counters) = (Arc::new(design), Arc::default());
-        Nagaya::of(&Arc::new(TenancyState::new(design, store.into_shared(), settings, counters)))
+        Nagaya::from_state(&Arc::new(TenancyState::new(design, store.into_shared(), settings, counters)))
     }
 
     pub(crate) fn state(&self) -> Arc<TenancyState> {
         Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(crate) fn of(state: &Arc<TenancyState>) -> Self {
+    pub(crate) fn from_state(state: &Arc<TenancyState>) -> Self {
         Nagaya { design: Arc::clone(&state.design), state: Arc::new(RwLock::new(Arc::clone(state))) }
     }
 
     /// The same design and store, but with this generation of a table. Only users of the same generation see what is written
     /// to it.
     pub fn with_generation(&self, table: &str, generation: u32) -> Self {
-        Nagaya::of(&Arc::new(self.state().with_generation(table, generation)))
+        Nagaya::from_state(&Arc::new(self.state().with_generation(table, generation)))
     }
 
     /// Uses this generation of a table from now on, in all clones of this value. Existing handles keep the one that they

@@ -10,7 +10,7 @@ use crate::{Error, ErrorKind, List, Record, Retry, Tenant};
 /// A type for the items of an entity. Derive it: then the compiler checks its fields against the design.
 pub trait Entity: Serialize + DeserializeOwned + Send + Sync {
     /// The name of the design.
-    const DESIGN: &'static str;
+    const DESIGN_NAME: &'static str;
     /// The name of the entity in it.
     const NAME: &'static str;
 }
@@ -34,8 +34,8 @@ pub struct TypedItems<'t, E> {
 impl Tenant {
     /// The tenant's items of a type.
     pub fn items_of<E: Entity>(&self) -> Result<TypedItems<'_, E>, Error> {
-        if self.0.state.design.name != E::DESIGN {
-            return Err(ErrorKind::NoEntity(format!("{}.{}", E::DESIGN, E::NAME)).into());
+        if self.0.state.design.name != E::DESIGN_NAME {
+            return Err(ErrorKind::NoEntity(format!("{}.{}", E::DESIGN_NAME, E::NAME)).into());
         }
         self.0.state.compiled(E::NAME)?;
         Ok(TypedItems { tenant: self, entity: PhantomData })

@@ -138,7 +138,7 @@ pub(crate) fn condition(of: &Condition) -> nagaya_store::Condition {
                 Store::Compare(Operand::Value(path(&field.path)), comparison(*operator), to_store(value.clone()));
             match operator {
                 // For stores an absent value is unequal to every other; for designs the comparison does not hold.
-                ComparisonOp::NotEqual => present(&field.path).and(compared),
+                ComparisonOp::NotEqual => has_value_condition(&field.path).and(compared),
                 _ => compared,
             }
         }
@@ -150,8 +150,8 @@ pub(crate) fn condition(of: &Condition) -> nagaya_store::Condition {
             });
             Store::In(Operand::Value(path(&field.path)), values.collect())
         }
-        Condition::Exists(field) => present(&field.path),
-        Condition::Absent(field) => Store::Not(Box::new(present(&field.path))),
+        Condition::Exists(field) => has_value_condition(&field.path),
+        Condition::Absent(field) => Store::Not(Box::new(has_value_condition(&field.path))),
         Condition::And(inner) => Store::And(all(inner)),
         Condition::Or(inner) => Store::Or(all(inner)),
         Condition::Not(inner) => Store::Not(Box::new(condition(inner))),
@@ -159,7 +159,7 @@ pub(crate) fn condition(of: &Condition) -> nagaya_store::Condition {
 }
 
 /// The field has a value other than null.
-fn present(field: &str) -> nagaya_store::Condition {
+fn has_value_condition(field: &str) -> nagaya_store::Condition {
     use nagaya_store::Condition as Store;
     let null = Store::equal(path(field), Value::Null);
     Store::exists(path(field)).and(Store::Not(Box::new(null)))

@@ -80,7 +80,7 @@ impl<'s> Client<'s> {
 
     /// The same client, with a header.
     #[must_use]
-    pub fn with(&self, name: &str, value: &str) -> Self {
+    pub fn with_header(&self, name: &str, value: &str) -> Self {
         let mut client = self.clone();
         client.headers.push((name.to_owned(), value.to_owned()));
         client
@@ -88,7 +88,7 @@ impl<'s> Client<'s> {
 
     /// The same client, without a header.
     #[must_use]
-    pub fn without(&self, name: &str) -> Self {
+    pub fn without_header(&self, name: &str) -> Self {
         let mut client = self.clone();
         client.headers.retain(|(each, _)| each != name);
         client
@@ -132,7 +132,7 @@ impl<'s> Client<'s> {
 
     /// Sends GET requests until the response is as expected: indexes and projections may lag behind.
     #[track_caller]
-    pub fn until(&self, path: &str, expected: impl Fn(&Response) -> bool) -> Response {
+    pub fn get_until(&self, path: &str, expected: impl Fn(&Response) -> bool) -> Response {
         self.server.clock.advance(self.server.http.step);
         let mut response = self.request("GET", path, None);
         for _ in 0..400 {
@@ -162,7 +162,7 @@ impl<'s> Client<'s> {
 
     /// Sends a request with a body that may be no JSON.
     pub fn request_bytes(&self, method: &str, path: &str, body: Option<&[u8]>) -> Response {
-        let mut response = self.open(method, path, body);
+        let mut response = self.open_response(method, path, body);
         let headers = response.headers().iter();
         let headers =
             headers.map(|(name, value)| (name.to_string(), value.to_str().expect("text").to_owned())).collect();
@@ -172,7 +172,7 @@ impl<'s> Client<'s> {
     }
 
     /// Sends a request whose response may be a stream without an end.
-    pub fn open(&self, method: &str, path: &str, body: Option<&[u8]>) -> ureq::http::Response<ureq::Body> {
+    pub fn open_response(&self, method: &str, path: &str, body: Option<&[u8]>) -> ureq::http::Response<ureq::Body> {
         let TestServer { url, http, .. } = self.server;
         let uri = format!("{url}{}{path}", http.path_prefix);
         let mut request = ureq::http::Request::builder().method(method).uri(uri);

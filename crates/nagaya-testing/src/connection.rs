@@ -83,7 +83,7 @@ impl Connection {
     }
 
     /// Waits until the server has closed the connection.
-    pub async fn closed(&mut self) {
+    pub async fn wait_until_closed(&mut self) {
         while !self.sender.is_closed() {
             tokio::task::yield_now().await;
         }

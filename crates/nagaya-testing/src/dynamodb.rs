@@ -7,7 +7,7 @@ use std::{
 
 use nagaya_dynamodb::{Dynamodb, Options, Settings};
 
-use crate::{ManualClock, TestServer, TestServerBuilder, runtime};
+use crate::{ManualClock, TestServer, TestServerBuilder, build_runtime};
 
 /// A database of DynamoDB Local that no other test uses. `cargo xtask test` starts the server.
 pub struct DynamodbLocal {
@@ -46,7 +46,7 @@ impl DynamodbLocal {
 
     /// Starts a server on a store on it.
     pub fn start(&self, server: TestServerBuilder) -> TestServer {
-        let runtime = runtime();
+        let runtime = build_runtime();
         let store = runtime.block_on(Dynamodb::open(&self.settings, self.options()));
         let store = Arc::new(store.expect("DynamoDB Local needs no credentials"));
         server.store(store, &self.clock).start_on(runtime)

@@ -57,7 +57,7 @@ impl Call {
     }
 }
 
-/// What happens at calls that match. Without a condition all calls do.
+/// What happens at calls that match. A fault without a condition matches all calls.
 pub struct Fault {
     stage: Stage,
     effect: Effect,
@@ -109,7 +109,7 @@ impl Fault {
         Fault::new(Stage::After, Effect::Crash)
     }
 
-    /// The call has its effect and returns when [`Injected::remove`] is called.
+    /// The call has its effect and returns when [`InjectedFault::remove`] is called.
     pub fn pause_after() -> Self {
         Fault::new(Stage::After, Effect::Pause)
     }
@@ -124,11 +124,11 @@ impl Fault {
 
     /// Only calls that match.
     #[must_use]
-    pub fn on(self, matches: impl Fn(&Call) -> bool + Send + Sync + 'static) -> Self {
+    pub fn matching(self, matches: impl Fn(&Call) -> bool + Send + Sync + 'static) -> Self {
         Fault { matches: Box::new(matches), ..self }
     }
 
-    /// Not the first so many of the calls that match.
+    /// Skips the first `calls` matching calls.
     #[must_use]
     pub fn skip(self, calls: u64) -> Self {
         Fault { skip: calls, ..self }
@@ -143,7 +143,7 @@ impl Fault {
 
 /// A fault that was injected.
 #[derive(Clone)]
-pub struct Injected(Arc<Active>);
+pub struct InjectedFault(Arc<Active>);
 
 struct Active {
     fault: Fault,
@@ -154,14 +154,14 @@ struct Active {
     removed: watch::Sender<bool>,
 }
 
-impl Injected {
+impl InjectedFault {
     /// How many calls it took place at.
     pub fn hits(&self) -> u64 {
         *self.0.hits.borrow()
     }
 
     /// Waits until it takes place.
-    pub async fn reached(&self) {
+    pub async fn wait_for_hit(&self) {
         // The sender lives as long as `self`.
         let _ = self.0.hits.subscribe().wait_for(|hits| *hits > 0).await;
     }
@@ -218,11 +218,11 @@ impl InstrumentedStore {
     }
 
     /// Injects a fault. Faults take place in the order in which they were injected.
-    pub fn inject(&self, fault: Fault) -> Injected {
+    pub fn inject(&self, fault: Fault) -> InjectedFault {
         let (hits, removed) = (watch::Sender::new(0), watch::Sender::new(false));
         let active = Arc::new(Active { fault, matched: AtomicU64::new(0), hits, removed });
         lock(&self.faults).push(Arc::clone(&active));
-        Injected(active)
+        InjectedFault(active)
     }
 
     /// Runs work until it is done; `None` when a fault ended the process before.
@@ -240,12 +240,12 @@ impl InstrumentedStore {
         self.calls.load(Ordering::SeqCst)
     }
 
-    /// The writes since the last time.
+    /// The writes since the last call of this method.
     pub fn take_writes(&self) -> Vec<Write> {
         self.take(Call::is_write).iter().flat_map(Call::writes).cloned().collect()
     }
 
-    /// The queries since the last time.
+    /// The queries since the last call of this method.
     pub fn take_queries(&self) -> Vec<Query> {
         let query = |call| match call {
             Call::Query(query) => Some(*query),
@@ -281,13 +281,13 @@ impl InstrumentedStore {
     ) -> Result<T, Error> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         lock(&self.log).push(call.clone());
-        self.take_place(Stage::Before, &call).await?;
+        self.apply_faults(Stage::Before, &call).await?;
         let answer = effect(&*self.inner).await?;
-        self.take_place(Stage::After, &call).await?;
+        self.apply_faults(Stage::After, &call).await?;
         Ok(answer)
     }
 
-    async fn take_place(&self, stage: Stage, call: &Call) -> Result<(), Error> {
+    async fn apply_faults(&self, stage: Stage, call: &Call) -> Result<(), Error> {
         if *self.crashed.borrow() {
             return pending().await;
         }
@@ -359,8 +359,8 @@ impl Store for InstrumentedStore {
         lock(&self.health).clone().unwrap_or_else(|| self.inner.health())
     }
 
-    fn measurements(&self) -> Vec<Measurement> {
-        self.inner.measurements()
+    fn engine_metrics(&self) -> Vec<Measurement> {
+        self.inner.engine_metrics()
     }
 }
 

@@ -24,7 +24,7 @@
 //! store.ensure_tables(&[TableSpec::new("todos", KeySchema::strings("PK", "SK"))]).await?;
 //!
 //! // The second write fails, before it has an effect.
-//! let fault = Fault::fail_before(|| Error::engine("the disk is gone")).on(Call::is_write).skip(1).once();
+//! let fault = Fault::fail_before(|| Error::engine("the disk is gone")).matching(Call::is_write).skip(1).once();
 //! let fault = store.inject(fault);
 //! let item = |sort: &str| Write::put("todos", Item::new().with("PK", "f1").with("SK", sort));
 //! store.write(item("1").into()).await?;
@@ -59,11 +59,11 @@ pub use self::{
     client::{Client, Exchange, Response, text},
     connection::{Connection, RawResponse},
     paused::PausedTokioClock,
-    process::{Process, ServeProcess, eventually, send},
-    server::{TestServer, TestServerBuilder, runtime},
+    process::{Process, ServeProcess, eventually, send_request},
+    server::{TestServer, TestServerBuilder, build_runtime},
 };
 pub use self::{
     design::{parse_design, system_design},
-    instrumented::{Call, Fault, Injected, InstrumentedStore, memory_store},
+    instrumented::{Call, Fault, InjectedFault, InstrumentedStore, memory_store},
 };
 pub use nagaya_store::ManualClock;

@@ -33,7 +33,7 @@ impl Process {
     }
 
     /// The next line of its standard output.
-    pub fn line(&mut self) -> String {
+    pub fn read_line(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).expect("text");
         line
@@ -41,9 +41,9 @@ impl Process {
 
     /// The next line of its standard output that is a JSON object. A process that is ready writes one.
     #[track_caller]
-    pub fn ready(&mut self) -> Json {
+    pub fn wait_until_ready(&mut self) -> Json {
         loop {
-            let line = self.line();
+            let line = self.read_line();
             match serde_json::from_str::<Json>(&line) {
                 Ok(object) if object.is_object() => return object,
                 _ if line.is_empty() => panic!("the process ended before it was ready: {}", self.rest_of_stderr()),
@@ -66,7 +66,7 @@ impl Process {
 
     /// Waits until its standard error has this text.
     #[track_caller]
-    pub fn wait_for(&mut self, text: &str) {
+    pub fn wait_for_stderr(&mut self, text: &str) {
         let mut all = String::new();
         while self.stderr.read_line(&mut all).expect("text") > 0 {
             if all.contains(text) {
@@ -125,7 +125,7 @@ impl ServeProcess {
     #[track_caller]
     pub fn start(mut command: Command, args: &[&str]) -> Self {
         let mut process = Process::start(command.args(["serve", "--listen", "127.0.0.1:0", "--json"]).args(args));
-        let info = process.ready();
+        let info = process.wait_until_ready();
         ServeProcess { process, info }
     }
 
@@ -153,12 +153,12 @@ impl ServeProcess {
     /// Sends a request to a system with another token.
     pub fn send_with(&self, token: &str, system: &str, method: &str, path: &str, body: Option<&Json>) -> (u16, Json) {
         let api = self.system(system)["api"].as_str().expect("a URL");
-        send(method, &format!("{api}{path}"), Some(token), body)
+        send_request(method, &format!("{api}{path}"), Some(token), body)
     }
 }
 
 /// Sends a request; the status and the body, which is text when it is no JSON.
-pub fn send(method: &str, url: &str, token: Option<&str>, body: Option<&Json>) -> (u16, Json) {
+pub fn send_request(method: &str, url: &str, token: Option<&str>, body: Option<&Json>) -> (u16, Json) {
     // The id makes the log of events the same in each run.
     let mut request = ureq::http::Request::builder().method(method).uri(url).header("x-request-id", "request-1");
     if let Some(token) = token {

@@ -104,7 +104,7 @@ impl TestServer {
     }
 
     /// A client of a tenant's user.
-    pub fn user(&self, tenant: &str, user: &str) -> Client<'_> {
+    pub fn client_of_user(&self, tenant: &str, user: &str) -> Client<'_> {
         self.user_with(tenant, user, &[])
     }
 
@@ -119,12 +119,12 @@ impl TestServer {
     }
 
     /// A client of an operator, who gives a reason.
-    pub fn operator(&self, user: &str) -> Client<'_> {
-        self.client(None, user, &["operator"]).with("nagaya-reason", "a test")
+    pub fn client_of_operator(&self, user: &str) -> Client<'_> {
+        self.client(None, user, &["operator"]).with_header("nagaya-reason", "a test")
     }
 
     /// A client without a token.
-    pub fn anonymous(&self) -> Client<'_> {
+    pub fn anonymous_client(&self) -> Client<'_> {
         Client::new(self, "anonymous".to_owned(), None)
     }
 
@@ -154,7 +154,7 @@ impl TestServer {
     }
 
     /// Waits until it has stopped.
-    pub async fn stopped(self) {
+    pub async fn wait_until_stopped(self) {
         self.running.await.expect("it stops without a panic");
     }
 }
@@ -198,7 +198,7 @@ impl TestServerBuilder {
 
     /// Each request moves the clock by this much.
     #[must_use]
-    pub fn step(self, step: Duration) -> Self {
+    pub fn clock_step(self, step: Duration) -> Self {
         TestServerBuilder { step, ..self }
     }
 
@@ -210,7 +210,7 @@ impl TestServerBuilder {
 
     /// Serves on a runtime of its own.
     pub fn start(self) -> TestServer {
-        self.start_on(runtime())
+        self.start_on(build_runtime())
     }
 
     /// Serves on a runtime on which the store was opened.
@@ -224,7 +224,7 @@ impl TestServerBuilder {
         let TestServerBuilder { system, clock, settings, limits, .. } = self;
         let store = self.store.unwrap_or_else(|| memory_store(&clock));
         let issuer = Arc::new(LocalIssuer::in_memory().expect("an issuer"));
-        let (name, claims) = (system.name.clone(), Claims::of(&system.design));
+        let (name, claims) = (system.name.clone(), Claims::from_design(&system.design));
         let settings = Settings { clock: clock.clock(), ..settings };
         let nagaya = Nagaya::open_with(system.design.clone(), Arc::clone(&store), settings);
         if self.makes_tables {
@@ -270,6 +270,6 @@ impl TestServerBuilder {
 }
 
 /// A runtime for a server.
-pub fn runtime() -> Runtime {
+pub fn build_runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
 }

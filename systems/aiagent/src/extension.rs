@@ -18,12 +18,12 @@ pub(crate) struct AppState {
     design: Design,
     pub(crate) clock: Clock,
     pub(crate) ids: IdGenerator,
-    pub(crate) tenants: TenantStatusCache,
+    pub(crate) tenant_statuses: TenantStatusCache,
 }
 
 impl AppState {
     pub(crate) fn new(design: Design, clock: Clock, ids: IdGenerator) -> Self {
-        AppState { design, clock, ids, tenants: TenantStatusCache::default() }
+        AppState { design, clock, ids, tenant_statuses: TenantStatusCache::default() }
     }
 
     /// The time, as a value of a timestamp field.
@@ -38,13 +38,13 @@ impl AppState {
         };
         // The caller's tenant is enabled, and its policy allows this. Routes of operators belong to no tenant.
         if call.route.required_caller != RequiredCaller::Operator && call.caller.tenant.is_some() {
-            let status = self.tenants.get(call).await?;
+            let status = self.tenant_statuses.get(call).await?;
             status.authorize(call.design(), &call.caller.roles, &entity, verb)?;
         }
         match (entity.as_str(), verb) {
-            ("tenant", Verb::Delete) => return Err(tenants::not_deleted()),
+            ("tenant", Verb::Delete) => return Err(tenants::deletion_refused()),
             ("permission_policy", Verb::Create | Verb::Update) => {
-                policy::check(call.design(), &call.body)?;
+                policy::validate(call.design(), &call.body)?;
                 set_updated_by(call);
             }
             ("announcement_board", Verb::Create | Verb::Update) => set_updated_by(call),
@@ -63,14 +63,14 @@ fn set_updated_by(call: &mut Call) {
 pub(crate) struct AiagentExtension(pub(crate) Arc<AppState>);
 
 impl AiagentExtension {
-    /// A custom route whose handler gets the product.
+    /// A custom route whose handler gets the state.
     fn route<F, A>(&self, method: Method, path: &str, summary: &str, handler: F) -> CustomRoute
     where
         F: Fn(Arc<AppState>, Arc<Call>) -> A + Send + Sync + 'static,
         A: Future<Output = Result<Answer, Problem>> + Send + 'static,
     {
-        let product = Arc::clone(&self.0);
-        CustomRoute::new(method, path, summary, move |call| handler(Arc::clone(&product), call))
+        let state = Arc::clone(&self.0);
+        CustomRoute::new(method, path, summary, move |call| handler(Arc::clone(&state), call))
     }
 }
 
@@ -85,32 +85,42 @@ impl Extension for AiagentExtension {
                 .caller(RequiredCaller::Anyone)
                 .body(applications::NewApplication::schema(design))
                 .answers(201, application()),
-            self.route(Method::POST, "/tenant-applications/{applicationId}/approve", APPROVE, applications::approve)
+            self.route(
+                Method::POST,
+                "/tenant-applications/{applicationId}/approve",
+                APPROVE_SUMMARY,
+                applications::approve,
+            )
+            .caller(RequiredCaller::Operator)
+            .requires_permission("tenant_application", Verb::Update)
+            .body(applications::Approval::schema(design))
+            .answers(200, application()),
+            self.route(
+                Method::POST,
+                "/tenant-applications/{applicationId}/reject",
+                REJECT_SUMMARY,
+                applications::reject,
+            )
+            .caller(RequiredCaller::Operator)
+            .requires_permission("tenant_application", Verb::Update)
+            .body(applications::Rejection::schema(design))
+            .answers(200, application()),
+            self.route(Method::GET, "/all-tenants/{tenantId}", "Reads any tenant.", tenants::read)
                 .caller(RequiredCaller::Operator)
-                .requires("tenant_application", Verb::Update)
-                .body(applications::Approval::schema(design))
-                .answers(200, application()),
-            self.route(Method::POST, "/tenant-applications/{applicationId}/reject", REJECT, applications::reject)
-                .caller(RequiredCaller::Operator)
-                .requires("tenant_application", Verb::Update)
-                .body(applications::Rejection::schema(design))
-                .answers(200, application()),
-            self.route(Method::GET, "/all-tenants/{tenantId}", "One of all tenants.", tenants::read)
-                .caller(RequiredCaller::Operator)
-                .requires("tenant", Verb::Read)
+                .requires_permission("tenant", Verb::Read)
                 .answers(200, tenant()),
-            self.route(Method::PATCH, "/all-tenants/{tenantId}", CHANGE, tenants::change)
+            self.route(Method::PATCH, "/all-tenants/{tenantId}", CHANGE_SUMMARY, tenants::change)
                 .caller(RequiredCaller::Operator)
-                .requires("tenant", Verb::Update)
+                .requires_permission("tenant", Verb::Update)
                 .body(tenants::TenantChange::schema(design))
                 .answers(200, tenant()),
-            self.route(Method::GET, "/me/tenants", MEMBERSHIPS, tenants::list_own_memberships)
+            self.route(Method::GET, "/me/tenants", MEMBERSHIPS_SUMMARY, tenants::list_own_memberships)
                 .caller(RequiredCaller::Anyone)
                 .answers(200, Some(users)),
         ]
     }
 
-    fn complete_openapi(&self, document: &mut Document) {
+    fn customize_openapi(&self, document: &mut Document) {
         // The roles and permissions that a policy can name.
         document.narrow_field("permission_policy", "roles", &policy::schema(&self.0.design));
     }
@@ -124,13 +134,13 @@ impl Extension for AiagentExtension {
         if let (Some(("tenant" | "permission_policy", Verb::Create | Verb::Update | Verb::Delete)), Some(tenant)) =
             (call.subject(), &call.caller.tenant)
         {
-            self.0.tenants.invalidate(tenant);
+            self.0.tenant_statuses.invalidate(tenant);
         }
         Box::pin(async { Ok(()) })
     }
 }
 
-const APPROVE: &str = "Approves an application: creates the tenant, its first user and its permission policy.";
-const REJECT: &str = "Rejects an application.";
-const MEMBERSHIPS: &str = "The caller in each tenant that it is a user of.";
-const CHANGE: &str = "Changes a tenant's name or plan, disables or enables it.";
+const APPROVE_SUMMARY: &str = "Approves an application: creates the tenant, its first user and its permission policy.";
+const REJECT_SUMMARY: &str = "Rejects an application.";
+const MEMBERSHIPS_SUMMARY: &str = "Lists the caller's user record in each of its tenants.";
+const CHANGE_SUMMARY: &str = "Changes a tenant's name or plan, disables or enables it.";

@@ -20,9 +20,9 @@ use nagaya_tenancy::IdGenerator;
 use self::extension::{AiagentExtension, AppState};
 
 /// The text of the design with all data in one table.
-pub const SINGLE: &str = include_str!("../design/single.toml");
+pub const SINGLE_DESIGN: &str = include_str!("../design/single.toml");
 /// The text of the design with a table for each kind of data.
-pub const MULTI: &str = include_str!("../design/multi.toml");
+pub const MULTI_DESIGN: &str = include_str!("../design/multi.toml");
 
 /// The system on one of its designs: all data in one table, or a table for each kind.
 pub fn system(name: &'static str, design: Design) -> System {
@@ -31,6 +31,6 @@ pub fn system(name: &'static str, design: Design) -> System {
 
 /// The same with a clock and ids of the caller's own, for tests.
 pub fn system_with(name: &'static str, design: Design, clock: Clock, ids: IdGenerator) -> System {
-    let product = AppState::new(design.clone(), clock, ids);
-    System::new(name, design, AiagentExtension(Arc::new(product)))
+    let state = AppState::new(design.clone(), clock, ids);
+    System::new(name, design, AiagentExtension(Arc::new(state)))
 }

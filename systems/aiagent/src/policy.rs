@@ -21,7 +21,7 @@ struct StoredPolicy {
 
 impl Policy {
     /// The policy in a stored item. Values that are no permissions permit nothing.
-    pub(crate) fn of(record: &Record) -> Self {
+    pub(crate) fn from_record(record: &Record) -> Self {
         let StoredPolicy { roles } = record.deserialize().unwrap_or_default();
         let permissions = |permissions: &Json| -> Vec<Permission> {
             let each = permissions.as_array().into_iter().flatten();
@@ -48,7 +48,7 @@ fn may_always_change_policy(role: &Role, entity: &str) -> bool {
 }
 
 /// The policy of a new tenant: the permissions of the design.
-pub(crate) fn initial(design: &Design) -> Json {
+pub(crate) fn initial_policy(design: &Design) -> Json {
     let may = |role: &Role| role.may.iter().map(|each| Json::from(each.to_string())).collect::<Json>();
     let roles = design.roles.iter().filter(|role| !role.operator);
     Json::Object(roles.map(|role| (role.name.clone(), may(role))).collect())
@@ -67,7 +67,7 @@ pub(crate) fn schema(design: &Design) -> Json {
 }
 
 /// Refuses a policy with unknown roles, entities or verbs.
-pub(crate) fn check(design: &Design, body: &Map<String, Json>) -> Result<(), Problem> {
+pub(crate) fn validate(design: &Design, body: &Map<String, Json>) -> Result<(), Problem> {
     let Some(Json::Object(roles)) = body.get("roles") else { return Ok(()) };
     let mut errors = Vec::new();
     for (name, permissions) in roles {

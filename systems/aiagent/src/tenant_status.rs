@@ -14,7 +14,7 @@ use nagaya_store::Value;
 use crate::policy::Policy;
 
 /// How long an entry is used. Changes by this server are visible at once, changes by others after this time.
-const CACHE_TIME: Duration = Duration::from_secs(5);
+const CACHE_TTL: Duration = Duration::from_secs(5);
 /// The most tenants in the cache.
 const MAX_TENANTS: usize = 10_000;
 
@@ -62,7 +62,7 @@ impl TenantStatusCache {
         let invalidations = {
             let entries = self.entries();
             match entries.by_tenant.get(tenant) {
-                Some((since, status)) if since.elapsed() < CACHE_TIME => return Ok(Arc::clone(status)),
+                Some((since, status)) if since.elapsed() < CACHE_TTL => return Ok(Arc::clone(status)),
                 _ => entries.invalidations,
             }
         };
@@ -70,7 +70,7 @@ impl TenantStatusCache {
         let (item, policy) = (found.next().flatten(), found.next().flatten());
         // A tenant without an item was not created through this API, and is enabled.
         let disabled = item.is_some_and(|item| item.get("enabled") == Some(&Value::Boolean(false)));
-        let status = Arc::new(TenantStatus { enabled: !disabled, policy: policy.as_ref().map(Policy::of) });
+        let status = Arc::new(TenantStatus { enabled: !disabled, policy: policy.as_ref().map(Policy::from_record) });
         let mut entries = self.entries();
         if entries.invalidations == invalidations {
             entries.make_room();
@@ -94,7 +94,7 @@ impl TenantStatusCache {
 impl Entries {
     fn make_room(&mut self) {
         if self.by_tenant.len() >= MAX_TENANTS {
-            self.by_tenant.retain(|_, (since, _)| since.elapsed() < CACHE_TIME);
+            self.by_tenant.retain(|_, (since, _)| since.elapsed() < CACHE_TTL);
         }
         if self.by_tenant.len() >= MAX_TENANTS {
             self.by_tenant.clear();

@@ -17,7 +17,7 @@ request_body! {
 }
 
 /// The item of a tenant is never deleted: its id would look free and could be given to another tenant.
-pub(crate) fn not_deleted() -> Problem {
+pub(crate) fn deletion_refused() -> Problem {
     Problem::forbidden("A tenant is not deleted; operators can disable it.")
 }
 
@@ -28,7 +28,7 @@ pub(crate) async fn read(_: Arc<AppState>, call: Arc<Call>) -> Result<Answer, Pr
 }
 
 /// Changes a tenant, for an operator; with `If-Match`, only that version.
-pub(crate) async fn change(product: Arc<AppState>, call: Arc<Call>) -> Result<Answer, Problem> {
+pub(crate) async fn change(state: Arc<AppState>, call: Arc<Call>) -> Result<Answer, Problem> {
     let change: TenantChange = call.parse_body()?;
     let tenant = tenant_in_path(&call)?;
     let expected = match call.header("if-match") {
@@ -41,7 +41,7 @@ pub(crate) async fn change(product: Arc<AppState>, call: Arc<Call>) -> Result<An
     };
 
     let changed = tenant.update("tenant", &[], change.fields(), expected).await?;
-    product.tenants.invalidate(&tenant.principal().tenant);
+    state.tenant_statuses.invalidate(&tenant.principal().tenant);
     Ok(Answer::record(changed))
 }
 
@@ -55,7 +55,7 @@ fn tenant_in_path(call: &Call) -> Result<Tenant, Problem> {
     })
 }
 
-/// The caller in each tenant that it is a user of: for a sign-in, before the token names a tenant.
+/// Lists the caller's user record in each of its tenants: for a sign-in, before the token names a tenant.
 pub(crate) async fn list_own_memberships(_: Arc<AppState>, call: Arc<Call>) -> Result<Answer, Problem> {
     let list = List::by("tenants_of_user").with("userId", &*call.caller.user);
     let page =

@@ -8,7 +8,7 @@ use nagaya_server::{Answer, Call, CustomRoute, Problem};
 use nagaya_tenancy::{Error, List, Record, Tenant};
 use serde_json::{Map, Value as Json, json};
 
-use crate::product::items;
+use crate::product::items_schema;
 
 /// The most months of one answer: each costs a read.
 const MAX_MONTHS: usize = 240;
@@ -16,17 +16,18 @@ const MAX_MONTHS: usize = 240;
 const MAX_LOGS: usize = 500;
 
 pub(crate) fn routes() -> Vec<CustomRoute> {
-    let months = json!({ "type": "array", "maxItems": MAX_MONTHS, "items": object(json!({ "month": month() })) });
+    let months =
+        json!({ "type": "array", "maxItems": MAX_MONTHS, "items": object_schema(json!({ "month": month_schema() })) });
     let date = json!({ "type": "string", "format": "date" });
-    let day = object(json!({ "date": date, "logs": items("Cooklog") }));
+    let day = object_schema(json!({ "date": date, "logs": items_schema("Cooklog") }));
     let description = "Only months before this one. An answer has at most 240 months; send its last month to get more.";
     vec![
         CustomRoute::new(Method::GET, "/archive", "The months that have cooking logs, last first.", list_months)
-            .requires("cooklog", Verb::Read)
-            .parameter(json!({ "name": "before", "in": "query", "description": description, "schema": month() }))
+            .requires_permission("cooklog", Verb::Read)
+            .parameter(json!({ "name": "before", "in": "query", "description": description, "schema": month_schema() }))
             .answers(200, Some(months)),
-        CustomRoute::new(Method::GET, "/archive/{month}", DAYS_SUMMARY, days)
-            .requires("cooklog", Verb::Read)
+        CustomRoute::new(Method::GET, "/archive/{month}", DAYS_SUMMARY, list_days)
+            .requires_permission("cooklog", Verb::Read)
             .parameter(json!({ "name": "after", "in": "query", "description": AFTER_DESCRIPTION, "schema": date }))
             .answers(200, Some(json!({ "type": "array", "items": day }))),
     ]
@@ -57,7 +58,7 @@ async fn list_months(call: Arc<Call>) -> Result<Answer, Problem> {
 }
 
 /// The logs of a month by day.
-async fn days(call: Arc<Call>) -> Result<Answer, Problem> {
+async fn list_days(call: Arc<Call>) -> Result<Answer, Problem> {
     let month = call.path_parameter("month").filter(|month| is_month(month)).ok_or_else(Problem::not_found)?;
     let first = match call.query_parameter("after") {
         None => format!("{month}-01"),
@@ -72,7 +73,7 @@ async fn days(call: Arc<Call>) -> Result<Answer, Problem> {
         },
     };
     // The day after the last day of a month is no date.
-    let logs = if is_date(&call, &first) { logs(&call.tenant()?, month, &first).await? } else { Vec::new() };
+    let logs = if is_date(&call, &first) { read_logs(&call.tenant()?, month, &first).await? } else { Vec::new() };
 
     let days = logs.chunk_by(|one, other| one.text("date") == other.text("date"));
     let day = |logs: &[Record]| {
@@ -84,7 +85,7 @@ async fn days(call: Arc<Call>) -> Result<Answer, Problem> {
 }
 
 /// The logs of a month from a day on: up to the limit, and the rest of the last day.
-async fn logs(tenant: &Tenant, month: &str, first: &str) -> Result<Vec<Record>, Error> {
+async fn read_logs(tenant: &Tenant, month: &str, first: &str) -> Result<Vec<Record>, Error> {
     let list = List::by("cooklogs_between").with("from", first).limit(MAX_LOGS);
     let list = next_month(month).into_iter().fold(list, |list, next| list.with("to", format!("{next}-01")));
     let mut logs: Vec<Record> = Vec::new();
@@ -126,11 +127,11 @@ fn is_month(text: &str) -> bool {
         .is_some_and(|(year, month)| digits(year, 4) && digits(month, 2) && ("01"..="12").contains(&month))
 }
 
-fn month() -> Json {
+fn month_schema() -> Json {
     json!({ "type": "string", "pattern": "^[0-9]{4}-(0[1-9]|1[0-2])$" })
 }
 
-fn object(properties: Json) -> Json {
+fn object_schema(properties: Json) -> Json {
     let required: Vec<_> = properties.as_object().into_iter().flat_map(Map::keys).cloned().collect();
     json!({ "type": "object", "properties": properties, "required": required })
 }

@@ -38,7 +38,11 @@ pub const DESIGN: &str = include_str!("../design/kondate.toml");
 /// The system on its design.
 pub fn system(name: &'static str, design: Design, payments: Arc<dyn PaymentProvider>) -> System {
     let followers = nagaya_tenancy::SubscriptionStatus::default();
-    let mut system = System::new(name, design.clone(), product::KondateExtension { design, payments, followers });
+    let mut system = System::new(
+        name,
+        design.clone(),
+        product::KondateExtension { design, payments, subscription_status: followers },
+    );
     system.seeders = vec![Arc::new(seed::UserSeeder), Arc::new(seed::CommunitySeeder)];
     system.smoke_test = Some(smoke::run);
     system.catch_up = Some(|nagaya| Box::pin(catch_up(nagaya)));

@@ -8,9 +8,9 @@ use nagaya_server::{Answer, Call, CustomRoute, Problem};
 use nagaya_tenancy::{List, Retry};
 use serde_json::{Map, Value as Json, json};
 
-use crate::product::{MAX_CHANGES, fields, item, retried, unless_lost_race};
+use crate::product::{MAX_CHANGES, item_schema, object_fields, retry_lost_races, unless_lost_race};
 
-const NOTIFICATION: &str = "notification";
+const NOTIFICATION_ENTITY: &str = "notification";
 /// The most characters of a title and of a body.
 const MAX_LENGTHS: (usize, usize) = (200, 2_000);
 
@@ -19,19 +19,19 @@ pub(crate) fn routes() -> Vec<CustomRoute> {
     let count = json!({ "type": "object", "properties": count, "required": ["read"] });
     vec![
         CustomRoute::new(Method::POST, "/notifications/{createdAt}/{notificationId}/read", "Marks one as read.", read)
-            .requires(NOTIFICATION, Verb::Update)
-            .answers(200, Some(item("Notification"))),
+            .requires_permission(NOTIFICATION_ENTITY, Verb::Update)
+            .answers(200, Some(item_schema("Notification"))),
         CustomRoute::new(Method::POST, "/notifications/read", "Marks all as read.", read_all)
-            .requires(NOTIFICATION, Verb::Update)
+            .requires_permission(NOTIFICATION_ENTITY, Verb::Update)
             .answers(200, Some(count)),
     ]
 }
 
 /// The fields of a notification, for the change set that it reports. Only the system creates notifications.
-pub(crate) fn notification(kind: &str, title: &str, body: &str) -> Map<String, Json> {
+pub(crate) fn notification_fields(kind: &str, title: &str, body: &str) -> Map<String, Json> {
     // Titles of other items may be longer.
     let cut = |text: &str, length| text.chars().take(length).collect::<String>();
-    fields(json!({ "kind": kind, "title": cut(title, MAX_LENGTHS.0), "body": cut(body, MAX_LENGTHS.1) }))
+    object_fields(json!({ "kind": kind, "title": cut(title, MAX_LENGTHS.0), "body": cut(body, MAX_LENGTHS.1) }))
 }
 
 /// Marks a notification as read, and keeps the time of the first reading.
@@ -39,12 +39,12 @@ async fn read(call: Arc<Call>) -> Result<Answer, Problem> {
     let id = call.path_parameters(["createdAt", "notificationId"]);
     let tenant = call.tenant()?;
 
-    let read = retried(|| async {
-        let found = tenant.get(NOTIFICATION, &id).await?;
+    let read = retry_lost_races(|| async {
+        let found = tenant.get(NOTIFICATION_ENTITY, &id).await?;
         if found.get("readAt").is_some() {
             return Ok(Some(found));
         }
-        unless_lost_race(tenant.update(NOTIFICATION, &id, read_at_patch(&call), &found).await)
+        unless_lost_race(tenant.update(NOTIFICATION_ENTITY, &id, read_at_patch(&call), &found).await)
     });
     read.await.map(Answer::record)
 }
@@ -61,7 +61,7 @@ async fn read_all(call: Arc<Call>) -> Result<Answer, Problem> {
         let set = page.records.iter().fold(tenant.change_set(), |set, each| {
             let id = each.id();
             let id: Vec<_> = id.iter().map(String::as_str).collect();
-            set.update(NOTIFICATION, &id, read_at_patch(&call), each)
+            set.update(NOTIFICATION_ENTITY, &id, read_at_patch(&call), each)
         });
         match set.commit().await {
             // One of them was read or deleted meanwhile: read the page again.
@@ -79,5 +79,5 @@ async fn read_all(call: Arc<Call>) -> Result<Answer, Problem> {
 }
 
 fn read_at_patch(call: &Call) -> Map<String, Json> {
-    fields(json!({ "readAt": call.timestamp_now(NOTIFICATION, "readAt") }))
+    object_fields(json!({ "readAt": call.timestamp_now(NOTIFICATION_ENTITY, "readAt") }))
 }

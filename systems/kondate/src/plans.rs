@@ -8,11 +8,11 @@ use nagaya_server::{Answer, Call, CustomRoute, Problem, ProblemCode, RequestBody
 use nagaya_tenancy::{Error, ErrorKind, Record, Tenant};
 use serde_json::{Map, Value as Json, json};
 
-use crate::product::{collected, fields, item, retried, unless_lost_race};
+use crate::product::{item_schema, object_fields, object_from_fields, retry_lost_races, unless_lost_race};
 
-pub(crate) const PLAN: &str = "plan";
-pub(crate) const CURRENT: &str = "CURRENT";
-pub(crate) const NEXT: &str = "NEXT";
+pub(crate) const PLAN_ENTITY: &str = "plan";
+pub(crate) const CURRENT_SLOT: &str = "CURRENT";
+pub(crate) const NEXT_SLOT: &str = "NEXT";
 
 request_body! {
     /// The body that applies a set.
@@ -24,13 +24,13 @@ request_body! {
 pub(crate) fn routes(design: &Design) -> Vec<CustomRoute> {
     vec![
         CustomRoute::new(Method::POST, "/plans/{slot}/apply", APPLY_SUMMARY, apply)
-            .requires(PLAN, Verb::Update)
+            .requires_permission(PLAN_ENTITY, Verb::Update)
             .parameter(json!({ "$ref": "#/components/parameters/IfMatch" }))
             .body(ApplySet::schema(design))
-            .answers(200, Some(item("Plan"))),
+            .answers(200, Some(item_schema("Plan"))),
         CustomRoute::new(Method::POST, "/plans/promote", PROMOTE_SUMMARY, promote)
-            .requires(PLAN, Verb::Update)
-            .answers(200, Some(item("Plan"))),
+            .requires_permission(PLAN_ENTITY, Verb::Update)
+            .answers(200, Some(item_schema("Plan"))),
     ]
 }
 
@@ -41,30 +41,32 @@ const PROMOTE_SUMMARY: &str =
 /// Copies the items of a set into a plan, none of them cooked; with `If-Match`, only into that version of the plan.
 async fn apply(call: Arc<Call>) -> Result<Answer, Problem> {
     // The plan is one of the two, and the set is the caller's own.
-    let slot =
-        call.path_parameter("slot").filter(|slot| [CURRENT, NEXT].contains(slot)).ok_or_else(Problem::not_found)?;
+    let slot = call
+        .path_parameter("slot")
+        .filter(|slot| [CURRENT_SLOT, NEXT_SLOT].contains(slot))
+        .ok_or_else(Problem::not_found)?;
     let ApplySet { set_id } = call.parse_body()?;
     let tenant = call.tenant()?;
 
-    let applied = retried(|| async {
-        let mut found = tenant.get_many(&[("set", &[&set_id]), (PLAN, &[slot])]).await?.into_iter();
+    let applied = retry_lost_races(|| async {
+        let mut found = tenant.get_many(&[("set", &[&set_id]), (PLAN_ENTITY, &[slot])]).await?.into_iter();
         let (set, plan) = (found.next().flatten(), found.next().flatten());
         let set = set.ok_or_else(|| Problem::not_found().with_field("setId", "There is no such set."))?;
         let mut copied = plan_fields_of_set(&set);
-        copied.insert("appliedAt".to_owned(), call.timestamp_now(PLAN, "appliedAt"));
+        copied.insert("appliedAt".to_owned(), call.timestamp_now(PLAN_ENTITY, "appliedAt"));
         copied.insert("menuId".to_owned(), call.ids().ulid(call.now_millis()).into());
         let applied = match &plan {
             Some(plan) => {
                 call.check_if_match(plan)?;
-                tenant.update(PLAN, &[slot], copied, plan).await
+                tenant.update(PLAN_ENTITY, &[slot], copied, plan).await
             }
             None if call.header("if-match").is_some() => {
                 let detail = "There is no plan to be the expected one: leave `If-Match` out to make it.";
-                return Err(Problem::of(ProblemCode::VERSION_CONFLICT, detail));
+                return Err(Problem::from_code(ProblemCode::VERSION_CONFLICT, detail));
             }
             None => {
                 copied.insert("slot".to_owned(), slot.into());
-                tenant.create(PLAN, copied).await
+                tenant.create(PLAN_ENTITY, copied).await
             }
         };
         unless_lost_race(applied)
@@ -76,12 +78,12 @@ async fn apply(call: Arc<Call>) -> Result<Answer, Problem> {
 fn plan_fields_of_set(set: &Record) -> Map<String, Json> {
     let items = set.json("items").unwrap_or_default();
     let copy = |item: &Json| {
-        let mut item = fields(item.clone());
+        let mut item = object_fields(item.clone());
         item.insert("cooked".to_owned(), false.into());
         Json::Object(item)
     };
     let items: Vec<_> = items.as_array().into_iter().flatten().map(copy).collect();
-    fields(json!({ "setId": set.text("setId"), "setTitle": set.text("title"), "items": items }))
+    object_fields(json!({ "setId": set.text("setId"), "setTitle": set.text("title"), "items": items }))
 }
 
 /// Makes the next plan the current one, and creates cooking logs for the cooked items of the old one, in one transaction. Of
@@ -89,8 +91,9 @@ fn plan_fields_of_set(set: &Record) -> Map<String, Json> {
 async fn promote(call: Arc<Call>) -> Result<Answer, Problem> {
     let tenant = call.tenant()?;
 
-    let promoted = retried(|| async {
-        let mut found = tenant.get_many(&[(PLAN, &[CURRENT]), (PLAN, &[NEXT])]).await?.into_iter();
+    let promoted = retry_lost_races(|| async {
+        let mut found =
+            tenant.get_many(&[(PLAN_ENTITY, &[CURRENT_SLOT]), (PLAN_ENTITY, &[NEXT_SLOT])]).await?.into_iter();
         let (current, next) = (found.next().flatten(), found.next().flatten());
         let next = next.ok_or_else(no_next_plan)?;
         unless_lost_race(
@@ -108,21 +111,21 @@ async fn promote_next_plan(
     mut plan: Map<String, Json>,
 ) -> Result<Record, Error> {
     let set = match current {
-        Some(current) => tenant.change_set().update(PLAN, &[CURRENT], plan, current),
+        Some(current) => tenant.change_set().update(PLAN_ENTITY, &[CURRENT_SLOT], plan, current),
         None => {
-            plan.insert("slot".to_owned(), CURRENT.into());
-            tenant.change_set().create(PLAN, plan)
+            plan.insert("slot".to_owned(), CURRENT_SLOT.into());
+            tenant.change_set().create(PLAN_ENTITY, plan)
         }
     };
-    let set = set.delete(PLAN, &[NEXT], next);
-    let set = current.into_iter().flat_map(cooked).fold(set, |set, log| set.create("cooklog", log));
+    let set = set.delete(PLAN_ENTITY, &[NEXT_SLOT], next);
+    let set = current.into_iter().flat_map(cooked_meals).fold(set, |set, log| set.create("cooklog", log));
     let promoted = set.commit().await?.into_iter().next().flatten();
-    promoted.ok_or_else(|| ErrorKind::NotFound { entity: PLAN.to_owned() }.into())
+    promoted.ok_or_else(|| ErrorKind::NotFound { entity: PLAN_ENTITY.to_owned() }.into())
 }
 
 /// The fields that the current plan takes from the next one: all but its key, its version and the time of its last change.
 fn fields_of_promoted_plan(design: &Design, next: &Record) -> Map<String, Json> {
-    let fields = design.entity(PLAN).into_iter().flat_map(|plan| {
+    let fields = design.entity(PLAN_ENTITY).into_iter().flat_map(|plan| {
         let own = |name: &str| plan.is_key_field(name) || plan.version.as_deref() == Some(name) || name == "updatedAt";
         plan.fields.iter().filter(move |field| !own(&field.name))
     });
@@ -131,17 +134,17 @@ fn fields_of_promoted_plan(design: &Design, next: &Record) -> Map<String, Json> 
         None if field.optional => Some(Json::Null),
         said => said,
     };
-    collected(fields.filter_map(|field| Some((field.name.clone(), value(field)?))))
+    object_from_fields(fields.filter_map(|field| Some((field.name.clone(), value(field)?))))
 }
 
 /// The logs of the cooked items of a plan. An item without a date was cooked today.
-fn cooked(plan: &Record) -> Vec<Map<String, Json>> {
+fn cooked_meals(plan: &Record) -> Vec<Map<String, Json>> {
     let items = plan.json("items").unwrap_or_default();
     let log = |item: &Json| {
         let said = ["date", "title", "recipeId", "servings"];
         let said = said.into_iter().filter_map(|field| Some((field.to_owned(), item.get(field)?.clone())));
         let said = said.filter(|(_, value)| !value.is_null());
-        collected(said.chain(plan.json("setId").map(|set| ("setId".to_owned(), set))))
+        object_from_fields(said.chain(plan.json("setId").map(|set| ("setId".to_owned(), set))))
     };
     items.as_array().into_iter().flatten().filter(|item| item["cooked"] == true).map(log).collect()
 }

@@ -23,7 +23,7 @@ pub(crate) struct KondateExtension {
     pub(crate) design: Design,
     pub(crate) payments: Arc<dyn PaymentProvider>,
     /// The progress of the change subscriptions.
-    pub(crate) followers: SubscriptionStatus,
+    pub(crate) subscription_status: SubscriptionStatus,
 }
 
 impl Extension for KondateExtension {
@@ -48,28 +48,28 @@ impl Extension for KondateExtension {
 
     /// Updates saved counts and the search index after writes.
     fn background(&self, nagaya: Nagaya, stop: StopSignal) -> Option<ExtensionFuture<'static, ()>> {
-        Some(Box::pin(reconciler::run(nagaya, stop, self.followers.clone())))
+        Some(Box::pin(reconciler::run(nagaya, stop, self.subscription_status.clone())))
     }
 
     /// The lag of saved counts and of the search index.
     fn measurements<'a>(&'a self, nagaya: &'a Nagaya) -> ExtensionFuture<'a, Vec<Measurement>> {
-        let measured = self.followers.measurements("counts_and_search", nagaya.clock().millis());
+        let measured = self.subscription_status.measurements("counts_and_search", nagaya.clock().millis());
         Box::pin(std::future::ready(measured))
     }
 }
 
 /// The schema of an entity's items in the OpenAPI document.
-pub(crate) fn item(name: &str) -> Json {
+pub(crate) fn item_schema(name: &str) -> Json {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
 /// The schema of a list of an entity's items.
-pub(crate) fn items(name: &str) -> Json {
-    json!({ "type": "array", "items": item(name) })
+pub(crate) fn items_schema(name: &str) -> Json {
+    json!({ "type": "array", "items": item_schema(name) })
 }
 
 /// The fields of an object.
-pub(crate) fn fields(object: Json) -> Map<String, Json> {
+pub(crate) fn object_fields(object: Json) -> Map<String, Json> {
     match object {
         Json::Object(fields) => fields,
         _ => Map::new(),
@@ -77,7 +77,7 @@ pub(crate) fn fields(object: Json) -> Map<String, Json> {
 }
 
 /// An object with these fields.
-pub(crate) fn collected(fields: impl IntoIterator<Item = (String, Json)>) -> Map<String, Json> {
+pub(crate) fn object_from_fields(fields: impl IntoIterator<Item = (String, Json)>) -> Map<String, Json> {
     // Collecting would compile a sort for each iterator.
     let mut object = Map::new();
     object.extend(fields);
@@ -85,7 +85,7 @@ pub(crate) fn collected(fields: impl IntoIterator<Item = (String, Json)>) -> Map
 }
 
 /// Repeats an attempt while another writer is faster.
-pub(crate) async fn retried<T, F>(attempt: impl Fn() -> F) -> Result<T, Problem>
+pub(crate) async fn retry_lost_races<T, F>(attempt: impl Fn() -> F) -> Result<T, Problem>
 where
     F: Future<Output = Result<Option<T>, Problem>>,
 {
@@ -113,7 +113,7 @@ pub(crate) async fn find(tenant: &Tenant, entity: &str, id: &[&str]) -> Result<O
 }
 
 /// All records of a list.
-pub(crate) async fn all(tenant: &Tenant, list: &List) -> Result<Vec<Record>, Error> {
+pub(crate) async fn list_all(tenant: &Tenant, list: &List) -> Result<Vec<Record>, Error> {
     let list = list.clone().limit(MAX_PAGE);
     let mut page = tenant.list(&list).await?;
     let mut records = page.records;

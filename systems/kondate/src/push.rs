@@ -9,7 +9,7 @@ use nagaya_tenancy::{Error, ErrorKind, List, Record, Tenant};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest as _, Sha256};
 
-use crate::product::{all, find, item, retried, unless_lost_race};
+use crate::product::{find, item_schema, list_all, retry_lost_races, unless_lost_race};
 
 const DEVICE: &str = "push_token";
 /// The most devices of a user. Apps get new tokens without deleting the old ones, so a further device replaces the one that
@@ -28,9 +28,9 @@ request_body! {
 pub(crate) fn routes(design: &Design) -> Vec<CustomRoute> {
     vec![
         CustomRoute::new(Method::POST, "/push-tokens", REGISTER_SUMMARY, register)
-            .requires(DEVICE, Verb::Create)
+            .requires_permission(DEVICE, Verb::Create)
             .body(Registration::schema(design))
-            .answers(201, Some(item("PushToken")))
+            .answers(201, Some(item_schema("PushToken")))
             .also_answers(200, "It was registered already."),
     ]
 }
@@ -45,7 +45,7 @@ async fn register(call: Arc<Call>) -> Result<Answer, Problem> {
     let hash = format!("{:x}", Sha256::digest(token));
     let tenant = call.tenant()?;
 
-    let registered = retried(|| async {
+    let registered = retry_lost_races(|| async {
         let known = find(&tenant, DEVICE, &[platform, &hash]).await?;
         let registered = match &known {
             Some(device) => tenant.update(DEVICE, &[platform, &hash], call.body.clone(), device).await,
@@ -62,7 +62,7 @@ async fn register(call: Arc<Call>) -> Result<Answer, Problem> {
 /// Adds a device, and deletes the oldest ones beyond the limit.
 async fn add(tenant: &Tenant, mut device: Map<String, Json>, hash: &str) -> Result<Record, Error> {
     device.insert("tokenHash".to_owned(), hash.into());
-    let mut others = all(tenant, &List::by("push_tokens")).await?;
+    let mut others = list_all(tenant, &List::by("push_tokens")).await?;
     others.sort_by(|one, other| other.text("updatedAt").cmp(&one.text("updatedAt")));
     let set = others.iter().skip(MAX_DEVICES - 1).fold(tenant.change_set().create(DEVICE, device), |set, oldest| {
         let id = oldest.id();

@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::{
     catalog::{Kind, author, copied_fields},
-    product::{collected, fields, item},
+    product::{item_schema, object_fields, object_from_fields},
 };
 
 request_body! {
@@ -34,10 +34,10 @@ struct Share {
 pub(crate) fn routes(design: &Design) -> Vec<CustomRoute> {
     vec![
         CustomRoute::new(Method::POST, "/shares", "Creates a link to a recipe or set of one's own.", share)
-            .requires("share", Verb::Create)
+            .requires_permission("share", Verb::Create)
             .parameter(json!({ "$ref": "#/components/parameters/IdempotencyKey" }))
             .body(NewShare::schema(design))
-            .answers(201, Some(item("Share"))),
+            .answers(201, Some(item_schema("Share"))),
         CustomRoute::new(Method::GET, "/shares/{shareId}", READ, read_target)
             .caller(RequiredCaller::Public)
             .answers(200, Some(schema(design))),
@@ -86,20 +86,22 @@ const OWNER_FIELD: &str = "ownerUserId";
 /// The fields of a target that others see: those of the catalog.
 fn public(design: &Design, kind: Kind, target: &Record) -> Map<String, Json> {
     let field = |name: &String| Some((name.clone(), target.json(name)?));
-    collected(copied_fields(design, kind.names().own, kind.names().catalog).filter_map(|shown| field(&shown.name)))
+    object_from_fields(
+        copied_fields(design, kind.names().own, kind.names().catalog).filter_map(|shown| field(&shown.name)),
+    )
 }
 
 /// The JSON Schema of a link and its target.
 fn schema(design: &Design) -> Json {
     let target = |kind: Kind| {
         let fields = copied_fields(design, kind.names().own, kind.names().catalog);
-        let properties = collected(fields.map(|field| (field.name.clone(), field.json_schema())));
+        let properties = object_from_fields(fields.map(|field| (field.name.clone(), field.json_schema())));
         json!({ "type": "object", "properties": properties, "required": ["title"], "additionalProperties": false })
     };
     let link = design.entity("share").map_or(&[][..], |share| &share.fields).iter();
     let link = link.filter(|field| field.name != OWNER_FIELD);
-    let mut properties = collected(link.map(|field| (field.name.clone(), field.json_schema())));
-    properties.extend(fields(json!({ "target": { "anyOf": Kind::ALL.map(target) } })));
+    let mut properties = object_from_fields(link.map(|field| (field.name.clone(), field.json_schema())));
+    properties.extend(object_fields(json!({ "target": { "anyOf": Kind::ALL.map(target) } })));
     json!({
         "type": "object",
         "properties": properties,

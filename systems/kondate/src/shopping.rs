@@ -11,7 +11,7 @@ use nagaya_server::{Answer, Call, Content, CustomRoute, Problem, RequestBody as 
 use nagaya_tenancy::{Page, Record};
 use serde_json::{Value as Json, json};
 
-use crate::product::{MAX_CHANGES, fields, items, retried, unless_lost_race};
+use crate::product::{MAX_CHANGES, items_schema, object_fields, retry_lost_races, unless_lost_race};
 
 const ITEM: &str = "shopping_item";
 const COMPLETE: &str = "Marks items as bought, all of them or none.";
@@ -26,13 +26,13 @@ request_body! {
 pub(crate) fn routes(design: &Design) -> Vec<CustomRoute> {
     vec![
         CustomRoute::new(Method::POST, "/shopping-items/complete", COMPLETE, complete)
-            .requires(ITEM, Verb::Update)
+            .requires_permission(ITEM, Verb::Update)
             .body(BoughtItems::schema(design))
-            .answers(200, Some(items("ShoppingItem"))),
+            .answers(200, Some(items_schema("ShoppingItem"))),
         CustomRoute::new(Method::POST, "/shopping-items/from-plan", from_plan::SUMMARY, from_plan::from_plan)
-            .requires(ITEM, Verb::Create)
+            .requires_permission(ITEM, Verb::Create)
             .body(from_plan::FromPlan::schema(design))
-            .answers(201, Some(items("ShoppingItem"))),
+            .answers(201, Some(items_schema("ShoppingItem"))),
     ]
 }
 
@@ -46,13 +46,13 @@ async fn complete(call: Arc<Call>) -> Result<Answer, Problem> {
     let keys: Vec<[&str; 1]> = ids.iter().map(|(_, id)| [*id]).collect();
     let keys: Vec<(&str, &[&str])> = keys.iter().map(|key| (ITEM, key.as_slice())).collect();
 
-    let completed = retried(|| async {
+    let completed = retry_lost_races(|| async {
         let found = tenant.get_many(&keys).await?;
         check_found(&ids, &found)?;
         let found: Vec<_> = found.into_iter().flatten().collect();
         let open = found.iter().filter(|record| record.json("completed") != Some(true.into()));
         let set = open.fold(tenant.change_set(), |set, record| {
-            set.update(ITEM, &[&record.id().concat()], fields(json!({ "completed": true })), record)
+            set.update(ITEM, &[&record.id().concat()], object_fields(json!({ "completed": true })), record)
         });
         let Some(completed) = unless_lost_race(set.commit().await)? else { return Ok(None) };
         let mut completed = completed.into_iter().flatten();

@@ -16,7 +16,7 @@ use nagaya_events::{Error, Projection};
 use nagaya_server::System;
 
 pub use self::{
-    notes::Notes,
+    notes::LongNoteStorage,
     todo::{Command, Note, Refusal, Todo, TodoEvent, TodoView},
 };
 
@@ -27,7 +27,7 @@ pub const AGGREGATE: &str = "todo";
 pub const DESIGN: &str = include_str!("../design/todo.toml");
 
 /// The system on its design.
-pub fn system(name: &'static str, design: Design, notes: Notes) -> Result<System, Error> {
+pub fn system(name: &'static str, design: Design, notes: LongNoteStorage) -> Result<System, Error> {
     let routes = http::Todos::new(&design, notes)?;
     let seeder = seed::TodoSeeder::new(&design)?;
     let mut system = System::new(name, design, http::TodoExtension(Arc::new(routes)));

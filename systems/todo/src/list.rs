@@ -28,7 +28,7 @@ struct ListedTodo {
 }
 
 impl Projection for List {
-    fn aggregate(&self) -> &str {
+    fn aggregate_name(&self) -> &str {
         AGGREGATE
     }
 

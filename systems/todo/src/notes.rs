@@ -21,26 +21,26 @@ pub(crate) const MAX_CHARS: usize = 100_000;
 
 /// The object storage of long notes.
 #[derive(Debug, Clone)]
-pub struct Notes {
+pub struct LongNoteStorage {
     objects: Arc<OnceLock<Arc<dyn ObjectStore>>>,
     /// A directory that is created for the first long note.
     directory: Option<PathBuf>,
 }
 
-impl Notes {
+impl LongNoteStorage {
     /// Stores notes in this object storage.
     pub fn new(objects: Arc<dyn ObjectStore>) -> Self {
-        Notes { objects: Arc::new(OnceLock::from(objects)), directory: None }
+        LongNoteStorage { objects: Arc::new(OnceLock::from(objects)), directory: None }
     }
 
     /// Stores notes in a directory.
     pub fn in_directory(directory: PathBuf) -> Self {
-        Notes { objects: Arc::default(), directory: Some(directory) }
+        LongNoteStorage { objects: Arc::default(), directory: Some(directory) }
     }
 
     /// Stores notes in memory, for tests and for commands that only need the design.
     pub fn in_memory() -> Self {
-        Notes::new(Arc::new(InMemory::new()))
+        LongNoteStorage::new(Arc::new(InMemory::new()))
     }
 
     fn objects(&self) -> Result<&Arc<dyn ObjectStore>, Problem> {
@@ -53,7 +53,7 @@ impl Notes {
         // A note is synced before its event is stored.
         let opened =
             created.and_then(|()| LocalFileSystem::new_with_prefix(directory)).map(|store| store.with_fsync(true));
-        let opened = opened.map_err(|error| failed(&error))?;
+        let opened = opened.map_err(|error| storage_problem(&error))?;
         Ok(self.objects.get_or_init(|| Arc::new(opened)))
     }
 
@@ -68,19 +68,19 @@ impl Notes {
         let family = blake3::hash(family.as_bytes()).to_hex();
         let path = Path::from_iter(["notes", &family[..32], todo, hash.as_str()]);
         let size = text.len() as u64;
-        self.objects()?.put(&path, PutPayload::from(text)).await.map_err(|error| failed(&error))?;
+        self.objects()?.put(&path, PutPayload::from(text)).await.map_err(|error| storage_problem(&error))?;
         Ok(Note::Object { object: path.to_string(), size })
     }
 
     /// The text of a long note.
     pub(crate) async fn load(&self, object: &str) -> Result<String, Problem> {
-        let path = Path::parse(object).map_err(|error| failed(&error.into()))?;
+        let path = Path::parse(object).map_err(|error| storage_problem(&error.into()))?;
         let found = match self.objects()?.get(&path).await {
             // It was stored before its event, so it has been removed since.
             Err(object_store::Error::NotFound { .. }) => return Err(damaged_note_problem(object, "is missing")),
-            found => found.map_err(|error| failed(&error))?,
+            found => found.map_err(|error| storage_problem(&error))?,
         };
-        let bytes = found.bytes().await.map_err(|error| failed(&error))?;
+        let bytes = found.bytes().await.map_err(|error| storage_problem(&error))?;
         if path.filename() != Some(blake3::hash(&bytes).to_hex().as_str()) {
             return Err(damaged_note_problem(object, "is not what was written"));
         }
@@ -93,7 +93,7 @@ fn damaged_note_problem(object: &str, what: &str) -> Problem {
     Problem::internal().with_cause(format!("the object `{object}` {what}: restore it from a backup"))
 }
 
-fn failed(error: &object_store::Error) -> Problem {
+fn storage_problem(error: &object_store::Error) -> Problem {
     let detail = "The object storage of notes does not answer.";
     let problem = match is_full(error) {
         true => Problem::insufficient_storage(),
@@ -121,7 +121,7 @@ mod tests {
     #[tokio::test]
     async fn a_changed_or_removed_note_is_an_error() {
         let directory = tempfile::tempdir().expect("a directory");
-        let notes = Notes::in_directory(directory.path().to_owned());
+        let notes = LongNoteStorage::in_directory(directory.path().to_owned());
         let stored = notes.store("f-1", "t-1", "x".repeat(MAX_INLINE_CHARS + 1)).await.expect("it is stored");
         let Note::Object { object, .. } = stored else { panic!("a long one is an object") };
         for changed in ["y".repeat(MAX_INLINE_CHARS + 1), String::new()] {
@@ -137,7 +137,7 @@ mod tests {
     async fn a_long_note_is_an_object_and_its_event_names_it() {
         let directory = tempfile::tempdir().expect("a directory");
         let place = directory.path().join("objects");
-        let notes = Notes::in_directory(place.clone());
+        let notes = LongNoteStorage::in_directory(place.clone());
         let short = notes.store("f-1", "t-1", "x".repeat(MAX_INLINE_CHARS)).await.expect("it is stored");
         assert_eq!(short, Note::Text("x".repeat(MAX_INLINE_CHARS)));
         assert!(!place.exists(), "a short note needs no directory");
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(size, text.len() as u64);
         assert!(object.contains("/t-1/") && object.len() <= 300, "{object}");
         // Another process finds it.
-        assert_eq!(Notes::in_directory(place.clone()).load(&object).await.expect("it is there"), text);
+        assert_eq!(LongNoteStorage::in_directory(place.clone()).load(&object).await.expect("it is there"), text);
         let same = notes.store("f-1", "t-1", text).await.expect("it is stored");
         assert!(
             matches!(same, Note::Object { object: again, .. } if again == object),
@@ -160,7 +160,7 @@ mod tests {
     #[tokio::test]
     async fn the_path_of_a_note_stays_below_its_family() {
         let directory = tempfile::tempdir().expect("a directory");
-        let notes = Notes::in_directory(directory.path().join("objects"));
+        let notes = LongNoteStorage::in_directory(directory.path().join("objects"));
         let stored = notes.store("../../up", "..", "x".repeat(MAX_INLINE_CHARS + 1)).await.expect("it is stored");
         assert!(matches!(&stored, Note::Object { object, .. } if !object.contains("../")), "{stored:?}");
         assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 1);

@@ -4,7 +4,9 @@ use std::sync::LazyLock;
 
 use nagaya_design::Design;
 use nagaya_events::{CommandRequest, Context, Error, Events, EventsOptions, Failure};
-use nagaya_seed::{DAY, MAX_ATTEMPTS, Person, RETRY_PAUSE, Rng, SeedContext, SeedStep, SeedSteps, SeededItem, Seeder};
+use nagaya_seed::{
+    DAY_MILLIS, MAX_ATTEMPTS, Person, RETRY_PAUSE, Rng, SeedContext, SeedOutcome, SeedStep, SeedSteps, Seeder,
+};
 use nagaya_tenancy::{IdGenerator, Tenant};
 
 use crate::{AGGREGATE, Command, Note, Refusal, Todo};
@@ -34,7 +36,7 @@ pub(crate) struct TodoSeeder {
 
 impl TodoSeeder {
     pub(crate) fn new(design: &Design) -> Result<Self, Error> {
-        Ok(TodoSeeder { events: Events::of(design, AGGREGATE, EventsOptions::default())? })
+        Ok(TodoSeeder { events: Events::new(design, AGGREGATE, EventsOptions::default())? })
     }
 }
 
@@ -44,12 +46,12 @@ impl Seeder for TodoSeeder {
     }
 
     fn marker(&self, context: &SeedContext<'_>) -> (&'static str, Vec<String>) {
-        ("head", vec![History::of(context, 0).id])
+        ("head", vec![History::build(context, 0).id])
     }
 
     fn steps<'s>(&'s self, tenant: &'s Tenant, context: SeedContext<'s>) -> SeedSteps<'s> {
         Box::new((0..context.items).map(move |n| -> SeedStep<'s> {
-            Box::pin(async move { Ok(vec![self.replay(tenant, &History::of(&context, n)).await?]) })
+            Box::pin(async move { Ok(vec![self.replay(tenant, &History::build(&context, n)).await?]) })
         }))
     }
 }
@@ -66,11 +68,11 @@ enum Outcome {
 
 impl TodoSeeder {
     /// Executes the commands of a todo, in order.
-    async fn replay(&self, tenant: &Tenant, history: &History) -> Result<SeededItem, nagaya_seed::Error> {
-        let mut result = SeededItem { entity: "todo", created: false, deleted: history.is_deleted() };
+    async fn replay(&self, tenant: &Tenant, history: &History) -> Result<SeedOutcome, nagaya_seed::Error> {
+        let mut result = SeedOutcome { entity: "todo", was_created: false, deleted: history.is_deleted() };
         for (version, step) in (0..).zip(&history.steps) {
             match self.execute(tenant, &history.id, version, step).await? {
-                Outcome::New => result.created |= version == 0,
+                Outcome::New => result.was_created |= version == 0,
                 Outcome::Present => {}
                 Outcome::Diverged => break,
             }
@@ -135,14 +137,14 @@ struct Step {
 
 impl History {
     /// The n-th of a tenant.
-    fn of(context: &SeedContext<'_>, n: usize) -> Self {
-        let mut rng = context.rng("todo", n);
+    fn build(context: &SeedContext<'_>, n: usize) -> Self {
+        let mut rng = context.rng_for_item("todo", n);
         let bits = rng.bits();
-        let mut time = context.until - rng.between(1, HISTORY_DAYS * DAY);
+        let mut time = context.until - rng.between(1, HISTORY_DAYS * DAY_MILLIS);
         let id = IdGenerator::new(move || bits).ulid(time);
         let family = Rng::new(context.seed, &["people", context.tenant()], [0, 0]).below(1_000);
 
-        let title = rng.word(&TEXTS.titles);
+        let title = rng.pick_word(&TEXTS.titles);
         let mut commands = vec![Command::Create { title: title.to_owned(), note: None }];
         let completed = |completed| Command::Change { title: None, completed: Some(completed), note: None };
         if rng.chance(15) {
@@ -150,7 +152,7 @@ impl History {
             commands.push(Command::Change { title, completed: None, note: None });
         }
         if rng.chance(15) {
-            let note = rng.word(if title.is_ascii() { &TEXTS.notes_en } else { &TEXTS.notes_ja });
+            let note = rng.pick_word(if title.is_ascii() { &TEXTS.notes_en } else { &TEXTS.notes_ja });
             let note = Some(Some(Note::Text(note.to_owned())));
             commands.push(Command::Change { title: None, completed: None, note });
         }
@@ -180,8 +182,8 @@ impl History {
 
 fn edited_title(title: &str, rng: &mut Rng) -> String {
     match title.is_ascii() {
-        true => format!("{title} {}", rng.word(&TEXTS.details_en)),
-        false => format!("{title}({})", rng.word(&TEXTS.details_ja)),
+        true => format!("{title} {}", rng.pick_word(&TEXTS.details_en)),
+        false => format!("{title}({})", rng.pick_word(&TEXTS.details_ja)),
     }
 }
 
@@ -191,7 +193,7 @@ mod tests {
 
     fn histories(seed: u64, tenant: &str, until: i64) -> Vec<History> {
         let context = SeedContext { seed, tenants: &[tenant.to_owned()], index: 0, until, items: 200 };
-        (0..context.items).map(|n| History::of(&context, n)).collect()
+        (0..context.items).map(|n| History::build(&context, n)).collect()
     }
 
     fn ids(histories: &[History]) -> Vec<&str> {
@@ -200,22 +202,24 @@ mod tests {
 
     #[test]
     fn the_same_seed_gives_the_same_todos_and_another_seed_gives_others() {
-        let until = 400 * DAY;
+        let until = 400 * DAY_MILLIS;
         let first = histories(1, "demo", until);
         assert_eq!(ids(&first), ids(&histories(1, "demo", until)));
-        for other in [histories(2, "demo", until), histories(1, "tenant-2", until), histories(1, "demo", until + DAY)] {
+        for other in
+            [histories(2, "demo", until), histories(1, "tenant-2", until), histories(1, "demo", until + DAY_MILLIS)]
+        {
             assert!(ids(&other).iter().all(|id| !ids(&first).contains(id)));
         }
     }
 
     #[test]
     fn histories_are_in_order_and_end_before_the_last_day() {
-        let until = 400 * DAY;
+        let until = 400 * DAY_MILLIS;
         let histories = histories(1, "demo", until);
         for history in &histories {
             assert!(history.steps.is_sorted_by_key(|step| step.time), "{}", history.id);
             assert!(
-                history.steps.iter().all(|step| (until - HISTORY_DAYS * DAY..=until).contains(&step.time)),
+                history.steps.iter().all(|step| (until - HISTORY_DAYS * DAY_MILLIS..=until).contains(&step.time)),
                 "{}",
                 history.id
             );

@@ -9,7 +9,7 @@ use super::{Engine, cache_bytes};
 use crate::{
     queue::{Commit, Queue, now},
     settings::Settings,
-    workload::{self, DAY, Entries},
+    workload::{self, Entries, ITEMS_PER_DAY},
 };
 
 pub(crate) struct Fjall {
@@ -47,7 +47,7 @@ impl Engine for Fjall {
         // The engine's size of write sets, so that journals and levels are alike.
         for first in numbers.clone().step_by(limits::MAX_ACTIONS) {
             let group = first..numbers.end.min(first + limits::MAX_ACTIONS as u64);
-            let group = group.map(|number| Entries::of(number, now())).collect();
+            let group = group.map(|number| Entries::new(number, now())).collect();
             self.library.clone().commit(group, first + 1)?;
         }
         Ok(())
@@ -59,7 +59,7 @@ impl Engine for Fjall {
 
     async fn query(&self, number: u64) -> anyhow::Result<usize> {
         let mut count = 0;
-        for entry in self.library.items.prefix(workload::day_prefix(number)).take(DAY as usize) {
+        for entry in self.library.items.prefix(workload::day_prefix(number)).take(ITEMS_PER_DAY as usize) {
             black_box(entry.into_inner()?);
             count += 1;
         }

@@ -8,7 +8,7 @@ use super::{Engine, cache_bytes};
 use crate::{
     queue::{Commit, Queue, now},
     settings::Settings,
-    workload::{self, DAY, Entries},
+    workload::{self, Entries, ITEMS_PER_DAY},
 };
 
 type Table = TableDefinition<'static, &'static [u8], &'static [u8]>;
@@ -46,7 +46,7 @@ impl Engine for Redb {
 
     async fn load(&self, numbers: Range<u64>) -> anyhow::Result<()> {
         let first = numbers.start + 1;
-        let group = numbers.map(|number| Entries::of(number, now())).collect();
+        let group = numbers.map(|number| Entries::new(number, now())).collect();
         self.library.clone().commit(group, first)
     }
 
@@ -60,7 +60,7 @@ impl Engine for Redb {
         let items = self.library.0.begin_read()?.open_table(ITEMS)?;
         let prefix = workload::day_prefix(number);
         let mut count = 0;
-        for entry in items.range(prefix.as_slice()..)?.take(DAY as usize) {
+        for entry in items.range(prefix.as_slice()..)?.take(ITEMS_PER_DAY as usize) {
             let (key, value) = entry?;
             if !key.value().starts_with(&prefix) {
                 break;

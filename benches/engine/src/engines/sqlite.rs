@@ -13,7 +13,7 @@ use super::{Engine, cache_bytes};
 use crate::{
     queue::{Commit, Queue, now},
     settings::Settings,
-    workload::{self, DAY, Entries},
+    workload::{self, Entries, ITEMS_PER_DAY},
 };
 
 const ITEM: &str = "SELECT value FROM items WHERE key = ?1";
@@ -50,7 +50,7 @@ impl Engine for Sqlite {
 
     async fn load(&self, numbers: Range<u64>) -> anyhow::Result<()> {
         let first = numbers.start + 1;
-        let group = numbers.map(|number| Entries::of(number, now())).collect();
+        let group = numbers.map(|number| Entries::new(number, now())).collect();
         Writer(connect(&self.path)?).commit(group, first)
     }
 
@@ -66,7 +66,7 @@ impl Engine for Sqlite {
         let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let mut statement = reader.prepare_cached(DAY_OF_ITEM)?;
         let prefix = workload::day_prefix(number);
-        let mut rows = statement.query(params![prefix, DAY as i64])?;
+        let mut rows = statement.query(params![prefix, ITEMS_PER_DAY as i64])?;
         let mut count = 0;
         while let Some(row) = rows.next()? {
             if !row.get_ref(0)?.as_blob()?.starts_with(&prefix) {

@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use nagaya_embedded::BackupPosition;
 use serde_json::{Value as Json, json};
 
-use super::{SOCKET, VERSION};
+use super::{PROTOCOL_VERSION, SOCKET_FILE};
 use crate::hex::hex;
 
 /// A connection to the process that has a directory open.
@@ -20,7 +20,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn open(data: &Path) -> anyhow::Result<Self> {
-        let path = data.join(SOCKET);
+        let path = data.join(SOCKET_FILE);
         match UnixStream::connect(&path) {
             Ok(stream) => Ok(Connection { stream: BufReader::with_capacity(256 * 1024, stream) }),
             Err(error) => {
@@ -38,10 +38,10 @@ impl Connection {
     /// Sends a request, and gives its answer.
     pub(crate) fn ask(mut self, request: &Json, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Json> {
         let mut request = request.clone();
-        request["version"] = VERSION.into();
+        request["version"] = PROTOCOL_VERSION.into();
         self.send(&request)?;
         loop {
-            let line = self.line()?;
+            let line = self.read_line()?;
             if let Some(count) = line["progress"].as_u64() {
                 progress(count);
             } else if let Some(answer) = line.get("answer") {
@@ -59,8 +59,8 @@ impl Connection {
                 "lastChange": since.last_change.map(|hash| hex(&hash)),
             })
         });
-        self.send(&json!({ "version": VERSION, "do": "backup", "since": since }))?;
-        match self.line()?.get("stream") {
+        self.send(&json!({ "version": PROTOCOL_VERSION, "do": "backup", "since": since }))?;
+        match self.read_line()?.get("stream") {
             Some(_) => Ok(Box::new(self.stream)),
             None => bail!("the server does not send a backup"),
         }
@@ -73,7 +73,7 @@ impl Connection {
             .context("no server is listening on the control socket")
     }
 
-    fn line(&mut self) -> anyhow::Result<Json> {
+    fn read_line(&mut self) -> anyhow::Result<Json> {
         let mut line = String::new();
         self.stream.read_line(&mut line).context("the server does not answer")?;
         if !line.ends_with('\n') {

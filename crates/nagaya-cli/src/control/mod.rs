@@ -19,8 +19,8 @@ pub(super) use self::{client::Connection, server::listen};
 
 /// The socket's name in the data directory.
 #[cfg(unix)]
-const SOCKET: &str = "control.sock";
+const SOCKET_FILE: &str = "control.sock";
 
 /// The version of the protocol.
 #[cfg(unix)]
-const VERSION: u64 = 2;
+const PROTOCOL_VERSION: u64 = 2;

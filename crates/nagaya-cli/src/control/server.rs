@@ -20,7 +20,7 @@ use nagaya_embedded::{BackupPosition, EmbeddedStore};
 use nagaya_store::files::private_folder;
 use serde_json::{Value as Json, json};
 
-use super::{SOCKET, VERSION};
+use super::{PROTOCOL_VERSION, SOCKET_FILE};
 use crate::{
     hex::unhex,
     store::{repair, show},
@@ -52,10 +52,10 @@ pub(crate) fn listen(data: &Path, store: &Arc<EmbeddedStore>) {
 /// Creates the socket in a private folder, restricts its permissions, and then moves it to its name: other users can never
 /// connect.
 fn bind(data: &Path) -> std::io::Result<UnixListener> {
-    let socket = data.join(SOCKET);
+    let socket = data.join(SOCKET_FILE);
     match socket.symlink_metadata() {
         Ok(found) if !found.file_type().is_socket() => {
-            return Err(std::io::Error::new(ErrorKind::AlreadyExists, format!("{SOCKET} is not a socket")));
+            return Err(std::io::Error::new(ErrorKind::AlreadyExists, format!("{SOCKET_FILE} is not a socket")));
         }
         _ => {}
     }
@@ -129,20 +129,20 @@ fn serve(stream: &UnixStream, out: &mut impl Write, store: &Weak<EmbeddedStore>)
     let mut line = String::new();
     BufReader::new(stream.take(MAX_REQUEST_BYTES)).read_line(&mut line)?;
     let request: Json = serde_json::from_str(&line).context("the request is not JSON")?;
-    if request["version"] != VERSION {
-        bail!("this server has version {VERSION} of the control socket; use the same version of `nagaya`");
+    if request["version"] != PROTOCOL_VERSION {
+        bail!("this server has version {PROTOCOL_VERSION} of the control socket; use the same version of `nagaya`");
     }
     let store = store.upgrade().context("the store is being closed")?;
     match request["do"].as_str() {
-        Some("stat") => send_line(out, &json!({ "answer": show::stat(&store.stats()?) })),
-        Some("verify") => with_progress(out, |tell| Ok(show::findings(&store.verify(tell)?))),
+        Some("stat") => send_line(out, &json!({ "answer": show::stats_json(&store.stats()?) })),
+        Some("verify") => with_progress(out, |tell| Ok(show::findings_json(&store.verify(tell)?))),
         Some("reindex") => {
             let (table, index) = (request["table"].as_str(), request["index"].as_str());
             with_progress(out, |tell| repair::reindex_all(&store, table, index, tell))
         }
         Some("repair") => with_progress(out, |tell| repair::repair_all(&store, tell)),
         Some("backup") => {
-            let since = since(&request["since"])?;
+            let since = parse_since(&request["since"])?;
             send_line(out, &json!({ "stream": true }))?;
             // A failure is reported in the stream.
             let _ = store.export(since.as_ref(), out, &mut |_| {});
@@ -168,7 +168,7 @@ fn with_progress(
     send_line(out, &json!({ "answer": answer }))
 }
 
-fn since(asked: &Json) -> anyhow::Result<Option<BackupPosition>> {
+fn parse_since(asked: &Json) -> anyhow::Result<Option<BackupPosition>> {
     if asked.is_null() {
         return Ok(None);
     }

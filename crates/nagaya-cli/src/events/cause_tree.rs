@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use nagaya_events::RecordedEvent;
 use serde_json::{Value as Json, json};
 
-use super::print::plain;
+use super::print::without_control_chars;
 
 /// What led to an event.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ struct Node<'e> {
 pub(super) struct CauseTree<'e>(Vec<Node<'e>>);
 
 impl<'e> CauseTree<'e> {
-    pub(super) fn of(events: &'e [RecordedEvent]) -> Self {
+    pub(super) fn from_events(events: &'e [RecordedEvent]) -> Self {
         let mut below: BTreeMap<&str, Vec<&RecordedEvent>> = BTreeMap::new();
         let mut outside: Vec<((&str, &str), Vec<&RecordedEvent>)> = Vec::new();
         let mut seen: BTreeMap<&str, ()> = BTreeMap::new();
@@ -81,13 +81,15 @@ impl<'e> CauseTree<'e> {
             {
                 // Writing to a text does not fail.
                 let _ = match id == of {
-                    true => writeln!(out, "  request {}", plain(id)),
-                    false => writeln!(out, "  {}, part of {}", plain(id), plain(of)),
+                    true => writeln!(out, "  request {}", without_control_chars(id)),
+                    false => writeln!(out, "  {}, part of {}", without_control_chars(id), without_control_chars(of)),
                 };
                 (last, correlation) = (Some(cause), Some(*of));
             }
             let own = match (cause, event.metadata_text("correlationId")) {
-                (Cause::Event(_), Some(own)) if Some(own) != correlation => format!(", part of {}", plain(own)),
+                (Cause::Event(_), Some(own)) if Some(own) != correlation => {
+                    format!(", part of {}", without_control_chars(own))
+                }
                 _ => String::new(),
             };
             let _ = writeln!(
@@ -95,7 +97,7 @@ impl<'e> CauseTree<'e> {
                 "{:indent$}{} {}  {}{own}",
                 "",
                 event.version,
-                plain(&event.raw.event_type),
+                without_control_chars(&event.raw.event_type),
                 event.id,
                 // What is deeper than a screen is wide is not told apart any more.
                 indent = 4 + 2 * (*depth).min(20)
@@ -133,7 +135,7 @@ mod tests {
             event(4, "r1", "r1"),
             event(5, "e3", "other"),
         ];
-        let text = CauseTree::of(&events).text();
+        let text = CauseTree::from_events(&events).text();
         let expected = "  request r1\n    1 Changed  e1\n      3 Changed  e3\n        5 Changed  e5, part of other\n    4 Changed  e4\n  \
                         r2, part of shop\n    2 Changed  e2\n";
         assert_eq!(text, expected);
@@ -143,9 +145,9 @@ mod tests {
     fn an_event_is_never_lost_however_they_are_tangled() {
         // One that names itself, and one that names a later one.
         let events = [event(1, "e1", "x"), event(2, "e3", "x"), event(3, "e2", "x")];
-        let text = CauseTree::of(&events).text();
+        let text = CauseTree::from_events(&events).text();
         assert!((1..=3).all(|at| text.contains(&format!("{at} Changed"))), "{text}");
         let deep: Vec<_> = (1..=10_000).map(|at| event(at, &format!("e{}", at - 1), "x")).collect();
-        assert_eq!(CauseTree::of(&deep).json().as_array().map(Vec::len), Some(10_000));
+        assert_eq!(CauseTree::from_events(&deep).json().as_array().map(Vec::len), Some(10_000));
     }
 }

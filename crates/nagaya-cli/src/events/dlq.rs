@@ -9,11 +9,11 @@ use serde_json::{Value as Json, json};
 use super::{
     SystemArgs,
     opened::Opened,
-    print::{self, plain},
+    print::{self, without_control_chars},
 };
 use crate::{
     Outcome,
-    confirm::confirmed,
+    confirm::confirm,
     output::{counted, instant, print},
 };
 
@@ -28,11 +28,11 @@ use crate::{
 )]
 pub(super) struct Args {
     #[command(subcommand)]
-    verb: Verb,
+    subcommand: Subcommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
+enum Subcommand {
     /// List the blocked aggregates; exits with 1 when there are any
     List(DeadLetterFilter),
     /// Show one: the event, why it fails, and how many events wait
@@ -88,32 +88,39 @@ struct FoundDeadLetter {
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let (Verb::List(which) | Verb::Show { which, .. } | Verb::Retry { which, .. } | Verb::Drop { which, .. }) =
-        &args.verb;
+    let (Subcommand::List(which)
+    | Subcommand::Show { which, .. }
+    | Subcommand::Retry { which, .. }
+    | Subcommand::Drop { which, .. }) = &args.subcommand;
     let Some((opened, projections)) = Opened::with_projections(&which.at).await? else {
         return Ok(Outcome::FoundProblem);
     };
     let mut found = find_dead_letters(which, &opened, projections).await?;
-    if let Verb::Show { id, .. } | Verb::Retry { id: Some(id), .. } | Verb::Drop { id, .. } = &args.verb {
+    if let Subcommand::Show { id, .. } | Subcommand::Retry { id: Some(id), .. } | Subcommand::Drop { id, .. } =
+        &args.subcommand
+    {
         // One for each projection that cannot apply the event.
         found.retain(|each| each.letter.aggregate == *id);
         if found.is_empty() {
-            eprintln!("nagaya: {} is not a dead letter; `nagaya events dlq list` shows those there are", plain(id));
+            eprintln!(
+                "nagaya: {} is not a dead letter; `nagaya events dlq list` shows those there are",
+                without_control_chars(id)
+            );
             return Ok(Outcome::FoundProblem);
         }
     }
-    match &args.verb {
-        Verb::List(_) => list(which, &found),
-        Verb::Show { .. } => show(which, &opened, &found).await,
-        Verb::Retry { .. } => retry_or_drop(which, &found, false).await,
-        Verb::Drop { yes, .. } => {
+    match &args.subcommand {
+        Subcommand::List(_) => list(which, &found),
+        Subcommand::Show { .. } => show(which, &opened, &found).await,
+        Subcommand::Retry { .. } => retry_or_drop(which, &found, false).await,
+        Subcommand::Drop { yes, .. } => {
             if !yes {
                 found.iter().for_each(|each| eprint!("{}", text(each)));
                 eprintln!(
                     "the event would be dropped from the projection; it stays in the event store, and a rebuild applies it again"
                 );
             }
-            confirmed(*yes, "drop it?")?;
+            confirm(*yes, "drop it?")?;
             retry_or_drop(which, &found, true).await
         }
     }
@@ -159,13 +166,13 @@ async fn show(which: &DeadLetterFilter, opened: &Opened, chosen: &[FoundDeadLett
     for each in chosen {
         let FoundDeadLetter { projection, letter, .. } = each;
         let tenant = opened.tenant("nagaya events dlq show", &letter.tenant)?;
-        let events = opened.inspector(projection.aggregate())?.events(&tenant, &letter.aggregate).await?;
+        let events = opened.inspector(projection.aggregate_name())?.events(&tenant, &letter.aggregate).await?;
         let event = events.iter().find(|event| event.id == letter.event);
         let waiting = events.iter().filter(|event| event.version > letter.version).count();
         out.push_str(&text(each));
         if let Some(event) = event {
-            let _ = writeln!(out, "  {}", print::data(event));
-            let about = |path: &str| plain(event.metadata_text(path).unwrap_or("-"));
+            let _ = writeln!(out, "  {}", print::data_text(event));
+            let about = |path: &str| without_control_chars(event.metadata_text(path).unwrap_or("-"));
             let _ = writeln!(
                 out,
                 "  by {} at {}, part of {}",
@@ -176,7 +183,7 @@ async fn show(which: &DeadLetterFilter, opened: &Opened, chosen: &[FoundDeadLett
         }
         let _ = writeln!(out, "  later events that wait: {waiting}");
         let mut all = json(each);
-        all["event"] = event.map_or(Json::Null, print::event);
+        all["event"] = event.map_or(Json::Null, print::event_json);
         all["waitingEvents"] = waiting.into();
         shown.push(all);
     }
@@ -205,7 +212,12 @@ async fn retry_or_drop(
             (UnparkOutcome::ParkedAgain, false) => "is still blocked by an event that cannot be applied",
             (UnparkOutcome::ParkedAgain, true) => "is blocked by a later one that cannot be applied",
         };
-        let _ = writeln!(out, "{} of {}: {dropped}{became}", plain(&letter.aggregate), plain(&letter.tenant));
+        let _ = writeln!(
+            out,
+            "{} of {}: {dropped}{became}",
+            without_control_chars(&letter.aggregate),
+            without_control_chars(&letter.tenant)
+        );
         results.push(json!({
             "projection": projection.entity(), "tenant": letter.tenant, "id": letter.aggregate, "version": letter.version,
             "upToDate": done == UnparkOutcome::UpToDate,
@@ -222,13 +234,13 @@ fn text(found: &FoundDeadLetter) -> String {
     let FoundDeadLetter { projection, letter, .. } = found;
     format!(
         "{} of {}: `{}` is blocked at version {}, {} ({})\n  {}\n  parked {} after {}\n",
-        plain(&letter.aggregate),
-        plain(&letter.tenant),
+        without_control_chars(&letter.aggregate),
+        without_control_chars(&letter.tenant),
         projection.entity(),
         letter.version,
-        plain(&letter.event_type),
-        plain(&letter.event),
-        plain(&letter.error),
+        without_control_chars(&letter.event_type),
+        without_control_chars(&letter.event),
+        without_control_chars(&letter.error),
         instant(letter.parked_at),
         counted(letter.attempts, "attempt"),
     )

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{SystemArgs, opened::Opened};
 use crate::{
     Outcome,
-    confirm::confirmed,
+    confirm::confirm,
     output::{counted, print},
 };
 
@@ -42,7 +42,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
         );
     }
     let tenant = opened.tenant("nagaya events erase", name)?;
-    confirmed(args.yes, &format!("erase the personal data in the events of {user} in {name} for good?"))?;
+    confirm(args.yes, &format!("erase the personal data in the events of {user} in {name} for good?"))?;
     let mut destroyed = 0;
     for aggregate in &aggregates {
         destroyed += u64::from(opened.inspector(aggregate)?.erase(&tenant, user).await?);

@@ -22,11 +22,11 @@ use super::{Outcome, serve::StoreArgs};
 )]
 pub(super) struct Args {
     #[command(subcommand)]
-    verb: Verb,
+    subcommand: Subcommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
+enum Subcommand {
     Run(run::Args),
     Tail(tail::Args),
     Show(show::Args),
@@ -52,14 +52,14 @@ struct SystemArgs {
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        match &args.verb {
-            Verb::Run(args) => run::run(args).await,
-            Verb::Tail(args) => tail::run(args).await,
-            Verb::Show(args) => show::run(args).await,
-            Verb::Verify(args) => verify::run(args).await,
-            Verb::Dlq(args) => dlq::run(args).await,
-            Verb::Rebuild(args) => rebuild::run(args).await,
-            Verb::Erase(args) => erase::run(args).await,
+        match &args.subcommand {
+            Subcommand::Run(args) => run::run(args).await,
+            Subcommand::Tail(args) => tail::run(args).await,
+            Subcommand::Show(args) => show::run(args).await,
+            Subcommand::Verify(args) => verify::run(args).await,
+            Subcommand::Dlq(args) => dlq::run(args).await,
+            Subcommand::Rebuild(args) => rebuild::run(args).await,
+            Subcommand::Erase(args) => erase::run(args).await,
         }
     })
 }

@@ -22,18 +22,18 @@ pub(super) struct Opened {
 impl Opened {
     /// What is there already, to be looked at; `None` after showing what is wrong with the design.
     pub(super) async fn open_read_only(at: &SystemArgs) -> anyhow::Result<Option<Self>> {
-        let Some(system) = system(at)? else { return Ok(None) };
-        Opened::on(at, system).await.map(Some)
+        let Some(system) = read_system(at)? else { return Ok(None) };
+        Opened::open(at, system).await.map(Some)
     }
 
     /// The same for what needs the code that builds projections, with that code.
     pub(super) async fn with_projections(at: &SystemArgs) -> anyhow::Result<Option<(Self, Vec<Arc<dyn Projection>>)>> {
-        let Some(system) = system(at)? else { return Ok(None) };
-        let projections = projections(&system)?;
-        Ok(Some((Opened::on(at, system).await?, projections)))
+        let Some(system) = read_system(at)? else { return Ok(None) };
+        let projections = required_projections(&system)?;
+        Ok(Some((Opened::open(at, system).await?, projections)))
     }
 
-    async fn on(at: &SystemArgs, system: System) -> anyhow::Result<Self> {
+    async fn open(at: &SystemArgs, system: System) -> anyhow::Result<Self> {
         // These commands never create a store.
         if at.store.kind == StoreKind::Embedded && !is_store(&at.store.data)? {
             bail!("{} is not the directory of a store; name it with --data", at.store.data.display());
@@ -88,7 +88,7 @@ impl Opened {
 }
 
 /// The system that is meant; `None` after showing what is wrong with its design.
-pub(super) fn system(at: &SystemArgs) -> anyhow::Result<Option<System>> {
+pub(super) fn read_system(at: &SystemArgs) -> anyhow::Result<Option<System>> {
     if at.store.kind == StoreKind::Memory {
         bail!("memory keeps nothing, so there are no events; choose embedded or dynamodb with --store");
     }
@@ -102,7 +102,7 @@ pub(super) fn system(at: &SystemArgs) -> anyhow::Result<Option<System>> {
 }
 
 /// What a system builds from its events.
-pub(super) fn projections(system: &System) -> anyhow::Result<Vec<Arc<dyn Projection>>> {
+pub(super) fn required_projections(system: &System) -> anyhow::Result<Vec<Arc<dyn Projection>>> {
     if system.projections.is_empty() {
         let all = systems::all(&None)?;
         let known: Vec<_> =

@@ -4,7 +4,7 @@ use nagaya_events::RecordedEvent;
 use serde_json::{Value as Json, json};
 
 /// An event for programs.
-pub(super) fn event(event: &RecordedEvent) -> Json {
+pub(super) fn event_json(event: &RecordedEvent) -> Json {
     json!({
         "tenant": event.tenant,
         "aggregateId": event.aggregate,
@@ -19,11 +19,11 @@ pub(super) fn event(event: &RecordedEvent) -> Json {
 }
 
 /// An event's own fields in one line.
-pub(super) fn data(event: &RecordedEvent) -> String {
-    plain(&Json::Object(event.raw.data.clone()).to_string())
+pub(super) fn data_text(event: &RecordedEvent) -> String {
+    without_control_chars(&Json::Object(event.raw.data.clone()).to_string())
 }
 
 /// A text without control characters, which could change a terminal.
-pub(super) fn plain(text: &str) -> String {
+pub(super) fn without_control_chars(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
 }

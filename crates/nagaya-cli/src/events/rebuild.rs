@@ -7,10 +7,10 @@ use indicatif::ProgressBar;
 use nagaya_events::{ContentDigest, Generations, Processor, Progress, VerificationReport};
 use serde_json::{Value as Json, json};
 
-use super::{SystemArgs, opened::Opened, print::plain};
+use super::{SystemArgs, opened::Opened, print::without_control_chars};
 use crate::{
     Outcome,
-    confirm::confirmed,
+    confirm::confirm,
     output::{counted, print},
     progress,
     serve::StoreKind,
@@ -60,7 +60,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     let unknown = || format!("{} has no projection `{}`, but {}", opened.name, args.projection, known.join(", "));
     let projection = found.with_context(unknown)?;
     let processor = opened.processor(projection)?;
-    let work = Work { args, opened: &opened, processor: &processor, aggregate: projection.aggregate() };
+    let work = Work { args, opened: &opened, processor: &processor, aggregate: projection.aggregate_name() };
     match &args.tenant {
         _ if args.rollback => work.roll_back().await,
         _ if args.abandon => work.abandon().await,
@@ -87,7 +87,7 @@ impl Work<'_> {
             None => eprintln!("builds a new generation; generation {} is read meanwhile", before.current),
         }
         let bar = self.bar("builds").await?;
-        let verified = self.processor.rebuild(&telling(&bar)).await?;
+        let verified = self.processor.rebuild(&progress_callback(&bar)).await?;
         bar.finish_and_clear();
         let after = self.processor.generations().await?;
         let switched = after.current == verified.generation;
@@ -146,10 +146,10 @@ impl Work<'_> {
                 return self.print_result(&found, &self.processor.generations().await?, &text);
             }
             eprint!("{text}");
-            confirmed(false, &format!("overwrite the items of {tenant} with what its events give?"))?;
+            confirm(false, &format!("overwrite the items of {tenant} with what its events give?"))?;
         }
         let bar = self.bar("mends").await?;
-        let repaired = self.processor.repair(tenant, &telling(&bar)).await?;
+        let repaired = self.processor.repair(tenant, &progress_callback(&bar)).await?;
         let verified = self.processor.verify(Some(tenant)).await?;
         bar.finish_and_clear();
         let mut text = format!("{} repaired\n", counted(repaired, "item"));
@@ -167,7 +167,7 @@ impl Work<'_> {
         let now = self.processor.generations().await?;
         if let (Some(previous), false) = (now.previous, self.args.yes) {
             eprintln!("generation {previous} of `{name}` would be read again instead of generation {}", now.current);
-            confirmed(false, "read it?")?;
+            confirm(false, "read it?")?;
         }
         let read = self.processor.roll_back().await?;
         let text = format!(
@@ -185,7 +185,7 @@ impl Work<'_> {
                 "generation {building} of `{name}` would be abandoned; generation {} stays the one that is read",
                 now.current
             );
-            confirmed(false, "abandon it?")?;
+            confirm(false, "abandon it?")?;
         }
         let text = match self.processor.abandon().await? {
             Some(gone) => format!("generation {gone} of `{name}` is abandoned; generation {} is read\n", now.current),
@@ -241,25 +241,35 @@ impl Work<'_> {
         let _ = writeln!(out, "  events give  {}", line(&verified.expected));
         let _ = writeln!(out, "  found        {}", line(&verified.found));
         for wrong in &verified.mismatches {
-            let _ = writeln!(out, "  {} of {} {}", plain(&wrong.aggregate), plain(&wrong.tenant), wrong.why);
+            let _ = writeln!(
+                out,
+                "  {} of {} {}",
+                without_control_chars(&wrong.aggregate),
+                without_control_chars(&wrong.tenant),
+                wrong.why
+            );
         }
         let more = verified.mismatch_count.saturating_sub(verified.mismatches.len() as u64);
         if more > 0 {
             let _ = writeln!(out, "  and {more} more");
         }
         if verified.parked > 0 {
-            let _ = writeln!(out, "  {} at an event that cannot be applied", waits(verified.parked, self.aggregate));
+            let _ = writeln!(
+                out,
+                "  {} at an event that cannot be applied",
+                count_waiting(verified.parked, self.aggregate)
+            );
         }
         out
     }
 }
 
-fn waits(count: u64, aggregate: &str) -> String {
+fn count_waiting(count: u64, aggregate: &str) -> String {
     format!("{} {}", counted(count, aggregate), if count == 1 { "waits" } else { "wait" })
 }
 
 /// Shows building, and then checking with the number that building has found.
-fn telling(bar: &ProgressBar) -> impl Fn(Progress) + Send + Sync {
+fn progress_callback(bar: &ProgressBar) -> impl Fn(Progress) + Send + Sync {
     let checking = AtomicBool::new(false);
     move |progress: Progress| {
         if progress.checking && !checking.swap(true, Ordering::Relaxed) {

@@ -25,14 +25,14 @@ pub(super) struct Args {
     #[command(flatten)]
     at: SystemArgs,
     #[command(flatten)]
-    logs: serve::Logs,
+    logs: serve::LogArgs,
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     let at = &args.at;
-    let Some(system) = opened::system(at)? else { return Ok(Outcome::FoundProblem) };
-    let projections = opened::projections(&system)?;
-    let _logs = args.logs.begin()?;
+    let Some(system) = opened::read_system(at)? else { return Ok(Outcome::FoundProblem) };
+    let projections = opened::required_projections(&system)?;
+    let _logs = args.logs.init()?;
     let nagaya = at.store.open_system(&system, opened::open(at).await?, Tables::Require { creates: false }).await?;
     let opened = opened::Opened { name: system.name, nagaya, projections: projections.clone() };
     let processors: Vec<_> = projections.iter().map(|each| opened.processor(each)).collect::<Result<_, _>>()?;
@@ -61,7 +61,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
         async move { processor.run(stop.wait()).await }
     });
     let told = async {
-        serve::stop().await;
+        serve::stop_signal().await;
         eprintln!("stops after the current batch");
         // Fails if all have ended already.
         let _ = tell.send(true);

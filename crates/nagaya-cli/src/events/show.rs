@@ -9,7 +9,7 @@ use super::{
     SystemArgs,
     cause_tree::CauseTree,
     opened::Opened,
-    print::{self, plain},
+    print::{self, without_control_chars},
 };
 use crate::{
     Outcome,
@@ -44,7 +44,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
         (Ok(events), _) => events,
         // Unreadable events are a finding, too.
         (Err(_), Err(why)) => {
-            eprintln!("nagaya: {} cannot be shown: {}", plain(&args.id), plain(why));
+            eprintln!("nagaya: {} cannot be shown: {}", without_control_chars(&args.id), without_control_chars(why));
             return Ok(Outcome::FoundProblem);
         }
         (Err(error), Ok(_)) => return Err(error.into()),
@@ -53,7 +53,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
         eprintln!("nagaya: {} has no {aggregate} {}", args.tenant, args.id);
         return Ok(Outcome::FoundProblem);
     }
-    let causes = CauseTree::of(&events);
+    let causes = CauseTree::from_events(&events);
     let told = json!({
         "system": opened.name,
         "aggregate": aggregate,
@@ -62,7 +62,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
         "ok": chain.is_ok(),
         "chainEnd": chain.as_ref().ok(),
         "problem": chain.as_ref().err(),
-        "events": events.iter().map(print::event).collect::<Vec<_>>(),
+        "events": events.iter().map(print::event_json).collect::<Vec<_>>(),
         "causes": causes.json(),
     });
     let mut text = format!("{aggregate} {} of {}: {}\n\n", args.id, args.tenant, counted(events.len() as u64, "event"));
@@ -84,10 +84,10 @@ fn table(events: &[RecordedEvent]) -> String {
                 if event.raw.version > 1 { format!(" (schema version {})", event.raw.version) } else { String::new() };
             [
                 event.version.to_string(),
-                plain(event.metadata_text("timestamp").unwrap_or("-")),
-                plain(event.metadata_text("actor.userId").unwrap_or("-")),
-                format!("{}{schema_version}", plain(&event.raw.event_type)),
-                print::data(event),
+                without_control_chars(event.metadata_text("timestamp").unwrap_or("-")),
+                without_control_chars(event.metadata_text("actor.userId").unwrap_or("-")),
+                format!("{}{schema_version}", without_control_chars(&event.raw.event_type)),
+                print::data_text(event),
             ]
         })
         .collect();

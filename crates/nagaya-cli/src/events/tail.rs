@@ -10,7 +10,7 @@ use nagaya_tenancy::ChangeSource;
 use super::{
     SystemArgs,
     opened::Opened,
-    print::{self, plain},
+    print::{self, without_control_chars},
 };
 use crate::{
     Outcome,
@@ -46,9 +46,9 @@ pub(super) struct Args {
 }
 
 /// Changes that are read at once.
-const BATCH: usize = 1_000;
+const BATCH_SIZE: usize = 1_000;
 /// How long to wait when nothing has happened.
-const PAUSE: Duration = Duration::from_millis(100);
+const IDLE_PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     if args.at.store.kind == StoreKind::Embedded && !args.from_start {
@@ -79,7 +79,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     tokio::select! {
         ended = listen(args, &opened, &reason, &mut heard) => ended?,
-        () = serve::stop() => {}
+        () = serve::stop_signal() => {}
     }
     Ok(Outcome::Fine)
 }
@@ -98,7 +98,7 @@ async fn listen(args: &Args, opened: &Opened, reason: &str, heard: &mut [TailedA
         let mut read = 0;
         for each in heard.iter_mut() {
             let gone = "changes since then are no longer retained; start again";
-            let followed = each.follower.changes(each.from.clone(), BATCH).await.context(gone)?;
+            let followed = each.follower.changes(each.from.clone(), BATCH_SIZE).await.context(gone)?;
             let wanted = |tenant: &str| args.tenant.as_deref().is_none_or(|one| one == tenant);
             for change in followed.changes.iter().filter(|change| wanted(&change.tenant)) {
                 let (None, Some(new)) = (&change.old, &change.new) else { continue };
@@ -106,8 +106,8 @@ async fn listen(args: &Args, opened: &Opened, reason: &str, heard: &mut [TailedA
                 let event = each.inspector.read_event(&change.tenant, new)?;
                 for event in each.inspector.decrypt(&tenant, vec![event]).await? {
                     told.push(match args.at.json {
-                        true => print::event(&event).to_string(),
-                        false => line(&event, args.all_tenants),
+                        true => print::event_json(&event).to_string(),
+                        false => format_line(&event, args.all_tenants),
                     });
                 }
             }
@@ -123,20 +123,20 @@ async fn listen(args: &Args, opened: &Opened, reason: &str, heard: &mut [TailedA
             if alone {
                 return Ok(());
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(IDLE_PAUSE).await;
         }
     }
 }
 
-fn line(event: &RecordedEvent, with_tenant: bool) -> String {
-    let tenant = if with_tenant { format!("{}  ", plain(&event.tenant)) } else { String::new() };
+fn format_line(event: &RecordedEvent, with_tenant: bool) -> String {
+    let tenant = if with_tenant { format!("{}  ", without_control_chars(&event.tenant)) } else { String::new() };
     format!(
         "{}  {tenant}{} v{}  {}  {}  by {}",
         event.metadata_text("timestamp").unwrap_or("-"),
         event.aggregate,
         event.version,
-        plain(&event.raw.event_type),
-        print::data(event),
-        plain(event.metadata_text("actor.userId").unwrap_or("?")),
+        without_control_chars(&event.raw.event_type),
+        print::data_text(event),
+        without_control_chars(event.metadata_text("actor.userId").unwrap_or("?")),
     )
 }

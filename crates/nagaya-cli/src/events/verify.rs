@@ -3,7 +3,7 @@
 use nagaya_events::ChainReport;
 use serde_json::{Value as Json, json};
 
-use super::{SystemArgs, opened::Opened, print::plain};
+use super::{SystemArgs, opened::Opened, print::without_control_chars};
 use crate::{
     Outcome,
     output::{counted, print},
@@ -38,12 +38,12 @@ pub(super) struct Args {
 pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     let Some(opened) = Opened::open_read_only(&args.at).await? else { return Ok(Outcome::FoundProblem) };
     match (&args.id, &args.tenant) {
-        (Some(id), Some(tenant)) => one(args, &opened, tenant, id).await,
-        _ => all(args, &opened).await,
+        (Some(id), Some(tenant)) => verify_aggregate(args, &opened, tenant, id).await,
+        _ => verify_all(args, &opened).await,
     }
 }
 
-async fn one(args: &Args, opened: &Opened, owner: &str, id: &str) -> anyhow::Result<Outcome> {
+async fn verify_aggregate(args: &Args, opened: &Opened, owner: &str, id: &str) -> anyhow::Result<Outcome> {
     let aggregate = opened.aggregate(args.aggregate.as_deref())?;
     let tenant = opened.tenant("nagaya events verify", owner)?;
     let (events, found) = opened.inspector(aggregate)?.verify(&tenant, id).await?;
@@ -60,12 +60,12 @@ async fn one(args: &Args, opened: &Opened, owner: &str, id: &str) -> anyhow::Res
     });
     let text = match &found {
         Ok(end) => format!("{}: nothing is missing or changed; the chain ends in\n{end}\n", counted(events, "event")),
-        Err(why) => format!("{}: {why}\n", plain(id)),
+        Err(why) => format!("{}: {why}\n", without_control_chars(id)),
     };
     print(args.at.json, &told, &text, found.is_ok())
 }
 
-async fn all(args: &Args, opened: &Opened) -> anyhow::Result<Outcome> {
+async fn verify_all(args: &Args, opened: &Opened) -> anyhow::Result<Outcome> {
     let operator = opened.operator("nagaya events verify");
     let wanted: Vec<&str> = match &args.aggregate {
         Some(name) => vec![opened.aggregate(Some(name))?],
@@ -94,7 +94,14 @@ fn chains_text(aggregate: &str, chains: &ChainReport) -> String {
     let mut text: String = chains
         .broken
         .iter()
-        .map(|each| format!("{} of {}: {}\n", plain(&each.aggregate), plain(&each.tenant), plain(&each.why)))
+        .map(|each| {
+            format!(
+                "{} of {}: {}\n",
+                without_control_chars(&each.aggregate),
+                without_control_chars(&each.tenant),
+                without_control_chars(&each.why)
+            )
+        })
         .collect();
     let looked = format!("{} of {}", counted(chains.events, "event"), counted(chains.aggregates, aggregate));
     text.push_str(&match chains.broken.len() {

@@ -13,9 +13,9 @@ use nagaya_server::{Problem, RequestHandler, Server};
 use nagaya_tenancy::Nagaya;
 
 /// How often another process may have switched a projection to another generation.
-const GENERATIONS: Duration = Duration::from_secs(1);
+const GENERATIONS_INTERVAL: Duration = Duration::from_secs(1);
 /// The largest response that Lambda accepts.
-const LARGEST: usize = 6 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: usize = 6 * 1024 * 1024;
 
 pub(super) async fn run(server: Server, nagaya: Nagaya) -> anyhow::Result<()> {
     let (app, looked) = (server.app(), Mutex::new(None));
@@ -33,7 +33,7 @@ pub(super) async fn run(server: Server, nagaya: Nagaya) -> anyhow::Result<()> {
 async fn refresh_generations_once_a_second(nagaya: &Nagaya, looked: &Mutex<Option<Instant>>) {
     {
         let mut looked = looked.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if looked.is_some_and(|at| at.elapsed() < GENERATIONS) {
+        if looked.is_some_and(|at| at.elapsed() < GENERATIONS_INTERVAL) {
             return;
         }
         *looked = Some(Instant::now());
@@ -74,7 +74,7 @@ async fn refused(id: &str, problem: Problem) -> Response<Body> {
 async fn to_lambda_response(response: axum::response::Response) -> Option<Response<Body>> {
     let (parts, content) = response.into_parts();
     let packed = parts.headers.contains_key("content-encoding");
-    let bytes = body::to_bytes(content, LARGEST).await.ok()?.to_vec();
+    let bytes = body::to_bytes(content, MAX_RESPONSE_BYTES).await.ok()?.to_vec();
     let body = match String::from_utf8(bytes) {
         Ok(text) if !packed => Body::Text(text),
         Ok(text) => Body::Binary(text.into_bytes()),

@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
 
 /// A server with the system at its root.
 async fn server(args: &Args, system: System, nagaya: Nagaya) -> anyhow::Result<Server> {
-    let verifier = Verifier::new(Claims::of(&system.design), Clock::system());
+    let verifier = Verifier::new(Claims::from_design(&system.design), Clock::system());
     let verifier = match (&args.issuer, &args.audience) {
         (Some(issuer), Some(audience)) => verifier.trust(&Issuer::remote(issuer)?, audience),
         _ => verifier.trust(&Issuer::local(&std::sync::Arc::new(LocalIssuer::open(&args.store.data)?)), &system.name),

@@ -24,7 +24,7 @@ struct StreamProcessor {
 pub(super) async fn run(nagaya: &Nagaya, system: System) -> anyhow::Result<()> {
     let System { name, projections, .. } = system;
     let Some(first) = projections.first() else { bail!("`{name}` has no projections") };
-    let inspector = Inspector::new(nagaya, first.aggregate())?;
+    let inspector = Inspector::new(nagaya, first.aggregate_name())?;
     let operator = nagaya.operator("keeps projections up to date with events", &Principal::new("", "event-processor"));
     let follower = operator.change_source(inspector.entity()).await?;
     let processor = |projection| Processor::new(nagaya, projection, ProcessorOptions::default());

@@ -12,10 +12,10 @@ use super::Outcome;
 use crate::systems;
 
 /// The template: a small design that fits any name.
-const DESIGN: &str = include_str!("design.toml");
-const NAME: &str = "@NAME@";
+const DESIGN_TEMPLATE: &str = include_str!("design.toml");
+const NAME_PLACEHOLDER: &str = "@NAME@";
 /// Table names, which contain it, stay well below the limits of stores.
-const LONGEST: usize = 64;
+const MAX_NAME_LENGTH: usize = 64;
 
 /// Write a small, commented design to start from
 #[derive(Debug, clap::Args)]
@@ -23,7 +23,7 @@ const LONGEST: usize = 64;
 pub(super) struct Args {
     /// The name of the system: lower-case letters, digits and `-`, starting with a letter
     name: String,
-    /// The directory to write NAME.toml into
+    /// The directory to write NAME_PLACEHOLDER.toml into
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
     /// Print the design instead of writing a file
@@ -34,7 +34,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let name = args.name.as_str();
     check_name(name)?;
-    let design = DESIGN.replace(NAME, name);
+    let design = DESIGN_TEMPLATE.replace(NAME_PLACEHOLDER, name);
     if args.print {
         std::io::stdout().write_all(design.as_bytes())?;
         return Ok(Outcome::Fine);
@@ -59,8 +59,8 @@ fn check_name(name: &str) -> anyhow::Result<()> {
     if !name.starts_with(|first: char| first.is_ascii_lowercase()) || !name.chars().all(allowed) {
         bail!("`{name}` cannot name a system; use lower-case letters, digits and `-`, starting with a letter");
     }
-    if name.len() > LONGEST {
-        bail!("`{name}` is too long for the name of a system; {LONGEST} characters are enough");
+    if name.len() > MAX_NAME_LENGTH {
+        bail!("`{name}` is too long for the name of a system; {MAX_NAME_LENGTH} characters are enough");
     }
     // It would share that system's directory and tokens.
     if systems::names().any(|known| known == name) {

@@ -10,7 +10,7 @@ use futures_util::{StreamExt as _, stream};
 use indicatif::ProgressBar;
 use jiff::{Timestamp, tz::TimeZone};
 use nagaya_design::{Engine, Entity, Wall};
-use nagaya_seed::{DAY, MAX_ATTEMPTS as STORE_ATTEMPTS, RETRY_PAUSE, SeedContext, Seeder, stamp};
+use nagaya_seed::{DAY_MILLIS, MAX_ATTEMPTS as STORE_ATTEMPTS, RETRY_PAUSE, SeedContext, Seeder, stamp};
 use nagaya_server::System;
 use nagaya_tenancy::{Error, ErrorKind, Nagaya, Operator, Principal, Settings, Tenant};
 use serde_json::Value as Json;
@@ -25,18 +25,18 @@ use super::{
 use crate::progress;
 
 /// How many items are written at the same time: a directory commits in groups, so many cost little more than one.
-const AT_ONCE: usize = 64;
-const CLOUD_CONCURRENCY: usize = 16;
+const CONCURRENT_WRITES: usize = 64;
+const CONCURRENT_CLOUD_WRITES: usize = 16;
 /// How many items are prepared at a time.
-const CHUNK: usize = 4_096;
+const CHUNK_SIZE: usize = 4_096;
 /// How many items come first, for others of the same entity to refer to.
-const FIRST: usize = 8;
+const FIRST_ITEM_COUNT: usize = 8;
 /// How often other values are tried for an item whose values are taken.
 const MAX_ATTEMPTS: usize = 12;
 /// After how many failed items in a row no more are tried.
 const MAX_FAILURES_IN_A_ROW: usize = 3;
 /// How many days back the last day of an earlier run may be.
-const LOOK_BACK: i64 = 366;
+const MAX_LOOK_BACK_DAYS: i64 = 366;
 
 /// Fills a system: with plain items, and with what its seeders write.
 pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report> {
@@ -54,7 +54,8 @@ pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report>
         bail!("the design takes only {} names of tenants that can be made up", names.len());
     }
     let store = args.store.open().await?;
-    let settings = Settings { clock: stamp::clock(), ids: stamp::ids(), ..args.store.settings(&system.name) };
+    let settings =
+        Settings { clock: stamp::stamped_clock(), ids: stamp::stamped_ids(), ..args.store.settings(&system.name) };
     let nagaya = Nagaya::open_with(design.clone(), store, settings);
     nagaya.ensure_tables().await.with_context(|| format!("the tables of {} cannot be created", system.name))?;
 
@@ -63,14 +64,14 @@ pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report>
     let mut state = SeedState { design, seed: args.seed, until: today, today, tenants: names, made: HashMap::new() };
     state.until = match args.until {
         Some(day) => day.to_zoned(TimeZone::UTC)?.timestamp().as_millisecond(),
-        None => earlier(&mut state, &tasks, &system.seeders, &handles).await?.unwrap_or(today),
+        None => find_earlier_run(&mut state, &tasks, &system.seeders, &handles).await?.unwrap_or(today),
     };
     let items = args.items.map_or(DEFAULT_ITEMS_PER_ENTITY, |items| items as usize);
-    let wanted: usize = tasks.iter().map(|task| owners(task, &state).len() * count(task, items)).sum();
+    let wanted: usize = tasks.iter().map(|task| owners(task, &state).len() * item_count(task, items)).sum();
     let bar = progress::bar("{bar:30} {pos}/{len} {per_sec}, {msg}", Some(wanted as u64));
     let at_once = match args.store.kind.engine() {
-        Engine::Embedded => AT_ONCE,
-        Engine::Dynamodb | Engine::Cosmos => CLOUD_CONCURRENCY,
+        Engine::Embedded => CONCURRENT_WRITES,
+        Engine::Dynamodb | Engine::Cosmos => CONCURRENT_CLOUD_WRITES,
     };
     let mut filled = Vec::with_capacity(tasks.len());
     for task in &tasks {
@@ -80,7 +81,7 @@ pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report>
     }
     for seeder in &system.seeders {
         bar.set_message(seeder.entities().first().copied().unwrap_or_default());
-        let context = state.context(args.items.map_or(usual(seeder.as_ref()), |items| items as usize));
+        let context = state.context(args.items.map_or(default_item_count(seeder.as_ref()), |items| items as usize));
         filled.extend(seeders::run(seeder.as_ref(), &handles.tenants, context, (at_once, &bar)).await?);
     }
     for nothing in filled.extract_if(.., |each| each.created + each.existing == 0 && each.error.is_none()) {
@@ -124,7 +125,7 @@ impl Handles {
                 // An item that expires lives from now on, whatever time it tells.
                 let stamped = (fields.len() < before || moments) && entity.ttl_after.is_none();
                 let stamp = stamped.then_some((draft.moment, draft.bits));
-                stamp::with(stamp, || tenant.change_set().create(&entity.name, fields))
+                stamp::with_stamp(stamp, || tenant.change_set().create(&entity.name, fields))
             }
         };
         set.commit().await.map(drop)
@@ -162,12 +163,13 @@ impl EntityFiller<'_> {
         let mut seen = HashSet::new();
         let mut owners: Vec<(Option<usize>, usize)> =
             owners(self.task, state).into_iter().map(|owner| (owner, 0)).collect();
-        let count = count(self.task, self.items);
+        let count = item_count(self.task, self.items);
         let to_itself = self.task.links.values().any(|link| link.entity == entity.name);
         let mut from = 0;
         while from < count {
             // Items that refer to their own entity need some to exist first.
-            let step = if to_itself { (from * 3).max(FIRST) } else { CHUNK.div_ceil(owners.len().max(1)) };
+            let step =
+                if to_itself { (from * 3).max(FIRST_ITEM_COUNT) } else { CHUNK_SIZE.div_ceil(owners.len().max(1)) };
             let end = count.min(from + step);
             let mut candidates = Vec::new();
             for (owner, misses) in &mut owners {
@@ -284,7 +286,7 @@ impl EntityFiller<'_> {
 }
 
 /// How many items of each entity a seeder writes by default.
-fn usual(seeder: &dyn Seeder) -> usize {
+fn default_item_count(seeder: &dyn Seeder) -> usize {
     seeder.default_items().unwrap_or(DEFAULT_ITEMS_PER_ENTITY)
 }
 
@@ -294,14 +296,14 @@ fn owners(task: &Task<'_>, state: &SeedState<'_>) -> Vec<Option<usize>> {
 }
 
 /// How many items each owner gets.
-fn count(task: &Task<'_>, items: usize) -> usize {
+fn item_count(task: &Task<'_>, items: usize) -> usize {
     if task.entity.id_fields().is_empty() { 1 } else { items }
 }
 
 /// The values that no other item may have: the id, and unique fields.
 fn unique_values(entity: &Entity, owner: Option<usize>, draft: &Draft) -> Vec<String> {
     let mark = |kind: &str, within: bool, fields: &[&str]| {
-        let values: Vec<_> = fields.iter().map(|path| at(&draft.fields, path).unwrap_or(&Json::Null)).collect();
+        let values: Vec<_> = fields.iter().map(|path| value_at(&draft.fields, path).unwrap_or(&Json::Null)).collect();
         format!("{kind} {:?} {}", owner.filter(|_| within), serde_json::json!(values))
     };
     let tenant_in_key = entity.tenant.as_deref().is_some_and(|tenant| entity.is_key_field(tenant));
@@ -316,15 +318,15 @@ fn unique_values(entity: &Entity, owner: Option<usize>, draft: &Draft) -> Vec<St
 }
 
 /// The value at a dotted path.
-fn at<'f>(fields: &'f serde_json::Map<String, Json>, path: &str) -> Option<&'f Json> {
+fn value_at<'f>(fields: &'f serde_json::Map<String, Json>, path: &str) -> Option<&'f Json> {
     match path.split_once('.') {
         None => fields.get(path),
-        Some((first, rest)) => at(fields.get(first)?.as_object()?, rest),
+        Some((first, rest)) => value_at(fields.get(first)?.as_object()?, rest),
     }
 }
 
 /// The last day of an earlier run. Ids hold times, so its first items are looked for, day by day.
-async fn earlier(
+async fn find_earlier_run(
     state: &mut SeedState<'_>,
     tasks: &[Task<'_>],
     seeders: &[Arc<dyn Seeder>],
@@ -336,10 +338,10 @@ async fn earlier(
     let today = state.today;
     for task in tasks.iter().filter(alone) {
         let mut ids = Vec::new();
-        for back in 0..=LOOK_BACK {
-            state.until = today - back * DAY;
+        for back in 0..=MAX_LOOK_BACK_DAYS {
+            state.until = today - back * DAY_MILLIS;
             let Some(draft) = state.draft(task, Some(0), 0, 0) else { break };
-            let text = |path: &&str| match at(&draft.fields, path)? {
+            let text = |path: &&str| match value_at(&draft.fields, path)? {
                 Json::String(text) => Some(text.clone()),
                 other => Some(other.to_string()),
             };
@@ -351,14 +353,17 @@ async fn earlier(
         }
         let ids: Vec<_> = ids.into_iter().map(|id| (task.entity.name.as_str(), id)).collect();
         if let Some(back) = first_there(handles, &ids).await? {
-            return Ok(Some(today - i64::try_from(back)? * DAY));
+            return Ok(Some(today - i64::try_from(back)? * DAY_MILLIS));
         }
     }
     for seeder in seeders {
-        let context = |back| SeedContext { until: today - back * DAY, ..state.context(usual(seeder.as_ref())) };
-        let marks: Vec<_> = (0..=LOOK_BACK).map(|back| seeder.marker(&context(back))).collect();
+        let context = |back| SeedContext {
+            until: today - back * DAY_MILLIS,
+            ..state.context(default_item_count(seeder.as_ref()))
+        };
+        let marks: Vec<_> = (0..=MAX_LOOK_BACK_DAYS).map(|back| seeder.marker(&context(back))).collect();
         if let Some(back) = first_there(handles, &marks).await? {
-            return Ok(Some(today - i64::try_from(back)? * DAY));
+            return Ok(Some(today - i64::try_from(back)? * DAY_MILLIS));
         }
     }
     Ok(None)
@@ -374,5 +379,5 @@ async fn first_there(handles: &Handles, ids: &[(&str, Vec<String>)]) -> anyhow::
 
 fn midnight(now: Timestamp) -> i64 {
     let millis = now.as_millisecond();
-    millis - millis.rem_euclid(DAY)
+    millis - millis.rem_euclid(DAY_MILLIS)
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use nagaya_design::{DefaultValue, Design, Entity, Field, FieldType};
-use nagaya_seed::{DAY, Person, Rng, SeedContext};
+use nagaya_seed::{DAY_MILLIS, Person, Rng, SeedContext};
 use serde_json::{Map, Value as Json};
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
 };
 
 /// How many days back the data goes.
-pub(super) const DAYS: i64 = 90;
+pub(super) const HISTORY_DAYS: i64 = 90;
 
 /// An item that is not written yet.
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ pub(super) struct Draft {
     pub(super) fields: Map<String, Json>,
     /// When it was created, in milliseconds since 1970.
     pub(super) moment: i64,
-    /// The bits of its id, where the tenancy layer makes it.
+    /// Random bits for the id, if the tenancy layer generates it.
     pub(super) bits: u128,
 }
 
@@ -40,7 +40,8 @@ pub(super) struct SeedState<'d> {
 }
 
 impl SeedState<'_> {
-    /// The n-th item of a tenant or of none, another one for each attempt. `None` if it refers to something that is missing.
+    /// Builds the n-th item of a tenant, or of no tenant; each attempt gives another item. `None` if it needs an item to refer
+    /// to, and there is none.
     pub(super) fn draft(&self, task: &Task<'_>, tenant: Option<usize>, n: usize, attempt: usize) -> Option<Draft> {
         let name = tenant.and_then(|tenant| self.tenants.get(tenant)).map_or("", String::as_str);
         let rng = Rng::new(self.seed, &[name, &task.entity.name], [n, attempt]);
@@ -62,7 +63,7 @@ impl SeedState<'_> {
         Some(Draft { fields: builder.fields, moment: builder.moment, bits: builder.bits })
     }
 
-    /// What the data of the first tenant depends on.
+    /// The input of seeders for the first tenant.
     pub(super) fn context(&self, items: usize) -> SeedContext<'_> {
         SeedContext { seed: self.seed, tenants: &self.tenants, index: 0, until: self.until, items }
     }
@@ -92,7 +93,7 @@ pub(super) struct ItemBuilder<'s> {
     /// The person that it is about.
     pub(super) person: Person,
     pub(super) moment: i64,
-    /// The bits of its id, where the tenancy layer makes it.
+    /// Random bits for the id, if the tenancy layer generates it.
     pub(super) bits: u128,
     /// The items that it refers to, by the name of the link.
     pub(super) chosen: Vec<(String, &'s Draft)>,
@@ -102,12 +103,12 @@ pub(super) struct ItemBuilder<'s> {
 
 impl ItemBuilder<'_> {
     /// Sets all fields: first states, which decide about other fields; then links, which limit the creation time and the person;
-    /// last names that are derived from the rest.
+    /// finally the ids that are built from other fields.
     fn fill(&mut self) -> Option<()> {
         let entity = self.task.entity;
         self.bits = self.rng.bits();
         self.choose_creation_time();
-        if self.is_about_its_tenant() {
+        if self.describes_tenant() {
             self.person = self.state.person(self.tenant, 0, 0);
         }
         // Only an operator sets the tenant of an item.
@@ -120,11 +121,11 @@ impl ItemBuilder<'_> {
         }
         let mut mirrored = self.link()?;
         let (ids, others): (Vec<&Field>, Vec<&Field>) =
-            others.into_iter().partition(|field| self.is_made_of_the_rest(field));
+            others.into_iter().partition(|field| self.is_descriptive_id(field));
         for field in others.into_iter().chain(ids) {
             // An optional link may be missing.
             let decided = field.optional && self.task.links.contains_key(&field.name);
-            let set_by_the_layer = is_of_deletion(entity, field) || field.since.is_some();
+            let set_by_the_layer = is_soft_delete_field(entity, field) || field.since.is_some();
             if decided || self.fields.contains_key(&field.name) || set_by_the_layer {
                 continue;
             }
@@ -151,7 +152,8 @@ impl ItemBuilder<'_> {
     /// Chooses the creation time: in the last months, or within the lifetime of such items.
     fn choose_creation_time(&mut self) {
         let lives = self.task.entity.ttl_after.and_then(|seconds| i64::try_from(seconds).ok());
-        let back = lives.map_or(DAYS * DAY, |seconds| seconds.saturating_mul(1_000).min(DAYS * DAY));
+        let back = lives
+            .map_or(HISTORY_DAYS * DAY_MILLIS, |seconds| seconds.saturating_mul(1_000).min(HISTORY_DAYS * DAY_MILLIS));
         // Tenants and people are older than what they create.
         let least = match self.task.entity.name.as_str() {
             _ if self.task.entity.id_fields().is_empty() => back - back / 10,
@@ -166,11 +168,11 @@ impl ItemBuilder<'_> {
     fn link(&mut self) -> Option<Map<String, Json>> {
         let (task, state) = (self.task, self.state);
         let mut mirrored = Map::new();
-        for field in task.entity.fields.iter().filter(|field| !is_of_deletion(task.entity, field)) {
+        for field in task.entity.fields.iter().filter(|field| !is_soft_delete_field(task.entity, field)) {
             let Some(link) = task.links.get(&field.name) else { continue };
             let known = state.known(&link.entity, self.tenant);
-            let one_each = self.is_one_each(field);
-            if known.is_empty() || field.optional && !one_each && !self.has(field) {
+            let has_one_item_per_target = self.has_one_item_per_target(field);
+            if known.is_empty() || field.optional && !has_one_item_per_target && !self.has(field) {
                 if link.declared && !field.optional {
                     return None;
                 }
@@ -178,23 +180,23 @@ impl ItemBuilder<'_> {
             }
             // Two links to one entity refer to the same item, unless one of them is to an actor (`…By`).
             let to_the_same = |name: &str| {
-                !is_doer(&field.name)
-                    && !is_doer(name)
+                !is_actor_field(&field.name)
+                    && !is_actor_field(name)
                     && task.links.get(name).is_some_and(|each| each.entity == link.entity)
             };
             let same = self.chosen.iter().find(|(name, _)| to_the_same(name));
             let other = match same.map(|(_, other)| *other) {
                 Some(same) => same,
-                None if one_each => known.get(self.n)?,
+                None if has_one_item_per_target => known.get(self.n)?,
                 None => self.one_of(known)?,
             };
             let Some(value) = other.fields.get(&link.field).filter(|value| fits(field, value)) else { continue };
             self.fields.insert(field.name.clone(), value.clone());
             self.chosen.push((field.name.clone(), other));
-            if self.is_its_id(field) {
+            if self.is_whole_id(field) {
                 mirrored.clone_from(&other.fields);
             }
-            if is_people(&link.entity) && link.entity != task.entity.name && !is_doer(&field.name) {
+            if is_people(&link.entity) && link.entity != task.entity.name && !is_actor_field(&field.name) {
                 self.person = person_of(&other.fields).unwrap_or_else(|| self.person.clone());
             }
         }
@@ -217,38 +219,39 @@ impl ItemBuilder<'_> {
     }
 
     /// Whether only this link, and perhaps a time, identifies an item: it repeats the other item.
-    fn is_its_id(&self, link: &Field) -> bool {
-        self.tells_apart(link, &self.task.entity.id_fields())
+    fn is_whole_id(&self, link: &Field) -> bool {
+        self.is_only_identifier(link, &self.task.entity.id_fields())
     }
 
-    /// Whether each possible target of a link has one item.
-    fn is_one_each(&self, link: &Field) -> bool {
-        let unique = |fields: &[String]| self.tells_apart(link, &fields.iter().map(String::as_str).collect::<Vec<_>>());
-        self.is_its_id(link) || self.task.entity.unique.iter().any(|each| unique(&each.fields))
+    /// Whether there is one item for each target of a link.
+    fn has_one_item_per_target(&self, link: &Field) -> bool {
+        let unique =
+            |fields: &[String]| self.is_only_identifier(link, &fields.iter().map(String::as_str).collect::<Vec<_>>());
+        self.is_whole_id(link) || self.task.entity.unique.iter().any(|each| unique(&each.fields))
     }
 
-    /// Whether this link is the only identifying field.
-    fn tells_apart(&self, link: &Field, fields: &[&str]) -> bool {
+    /// Whether this link alone identifies an item: the other fields are its tenant or times.
+    fn is_only_identifier(&self, link: &Field, fields: &[&str]) -> bool {
         let entity = self.task.entity;
-        let says_nothing = |path: &&str| {
+        let is_not_identifying = |path: &&str| {
             *path == link.name
                 || entity.tenant.as_deref() == Some(*path)
                 || entity
                     .field(path)
                     .is_some_and(|field| matches!(field.field_type, FieldType::Timestamp(_) | FieldType::Date))
         };
-        fields.contains(&link.name.as_str()) && fields.iter().all(says_nothing)
+        fields.contains(&link.name.as_str()) && fields.iter().all(is_not_identifying)
     }
 
-    /// Whether a field is a descriptive id.
-    fn is_made_of_the_rest(&self, field: &Field) -> bool {
+    /// Whether a field is an id in words, built from other fields.
+    fn is_descriptive_id(&self, field: &Field) -> bool {
         matches!(field.field_type, FieldType::String)
             && field.default.is_none()
             && self.task.entity.id_fields().contains(&field.name.as_str())
     }
 
     /// Whether the person of the item is its tenant: tenants are people, or each has one item.
-    fn is_about_its_tenant(&self) -> bool {
+    fn describes_tenant(&self) -> bool {
         let entity = self.task.entity;
         let tenant = entity.tenant.as_deref().unwrap_or_default();
         let mut words = words(tenant).into_iter();
@@ -269,12 +272,12 @@ fn person_of(fields: &Map<String, Json>) -> Option<Person> {
 }
 
 /// Whether a field marks deleted items only, which no new item is.
-fn is_of_deletion(entity: &Entity, field: &Field) -> bool {
+fn is_soft_delete_field(entity: &Entity, field: &Field) -> bool {
     entity.soft_delete.as_ref().is_some_and(|soft| [&soft.at, &soft.by].contains(&&Some(field.name.clone())))
 }
 
 /// Whether a link refers to an actor, who is not the person that the item is about.
-fn is_doer(name: &str) -> bool {
+fn is_actor_field(name: &str) -> bool {
     name.ends_with("By")
 }
 

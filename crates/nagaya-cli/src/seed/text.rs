@@ -1,7 +1,7 @@
 //! Texts by the name of a field: people get names, files get paths, tasks get titles.
 
 use nagaya_design::{DefaultValue, Design, Field};
-use nagaya_seed::{DAY, EXAMPLE_DOMAINS, Person, Rng};
+use nagaya_seed::{DAY_MILLIS, EXAMPLE_DOMAINS, Person, Rng};
 use serde_json::Value as Json;
 
 use super::{item::ItemBuilder, links::words, value::fits, words::WORDS};
@@ -36,19 +36,19 @@ pub(super) fn text(builder: &mut ItemBuilder<'_>, field: &Field, words: &[String
 
 /// A sentence.
 pub(super) fn sentence(rng: &mut Rng) -> String {
-    rng.word(&WORDS.sentences_en).to_owned()
+    rng.pick_word(&WORDS.sentences_en).to_owned()
 }
 
 /// A task.
 fn chore(rng: &mut Rng) -> String {
-    format!("{} {}", rng.word(&WORDS.verbs), rng.word(&WORDS.objects))
+    format!("{} {}", rng.pick_word(&WORDS.verbs), rng.pick_word(&WORDS.objects))
 }
 
 /// Some sentences, in one language.
 fn sentences(rng: &mut Rng, most: i64) -> String {
     let (of, between): (&[&str], _) =
         if rng.chance(60) { (&WORDS.sentences_en, " ") } else { (&WORDS.sentences_ja, "") };
-    (0..rng.between(1, most)).map(|_| rng.word(of)).collect::<Vec<_>>().join(between)
+    (0..rng.between(1, most)).map(|_| rng.pick_word(of)).collect::<Vec<_>>().join(between)
 }
 
 /// A page with a title, a list and some text.
@@ -60,11 +60,11 @@ fn markdown(rng: &mut Rng) -> String {
 
 /// An IP address that is reserved for examples.
 fn address(rng: &mut Rng) -> String {
-    format!("{}.{}", rng.word(&["192.0.2", "198.51.100", "203.0.113"]), rng.between(1, 254))
+    format!("{}.{}", rng.pick_word(&["192.0.2", "198.51.100", "203.0.113"]), rng.between(1, 254))
 }
 
 fn host(rng: &mut Rng, n: usize) -> String {
-    format!("{}.{}", slug(&nth(&WORDS.companies, n)), rng.word(&EXAMPLE_DOMAINS))
+    format!("{}.{}", slug(&nth(&WORDS.companies, n)), rng.pick_word(&EXAMPLE_DOMAINS))
 }
 
 /// Lower-case words with hyphens between them.
@@ -165,9 +165,9 @@ impl ItemBuilder<'_> {
         Some(match last {
             "id" => format!("{}{}", field.prefix(), rng.hex(20)),
             "by" | "username" | "handle" | "login" => self.person.handle().to_owned(),
-            "name" if words.contains(&"role") => rng.word(&WORDS.roles).to_owned(),
+            "name" if words.contains(&"role") => rng.pick_word(&WORDS.roles).to_owned(),
             "name" if first == "tenant" || first == "company" => nth(&WORDS.companies, n),
-            "name" if first == "device" => rng.word(&WORDS.devices).to_owned(),
+            "name" if first == "device" => rng.pick_word(&WORDS.devices).to_owned(),
             "name" if personal || matches!(first, "sender" | "author" | "applicant" | "creator" | "full") => {
                 self.person.name.clone()
             }
@@ -176,19 +176,21 @@ impl ItemBuilder<'_> {
             "from" => format!("{} <{}>", self.person.name, self.person.email),
             "to" | "cc" | "recipients" => Person::numbered(rng.below(1_000)).email,
             "title" if kitchen && entity.name == "set" => nth(&WORDS.meals, n),
-            "title" | "subject" | "headline" if kitchen => rng.word(&WORDS.dishes).to_owned(),
-            "title" | "subject" if theme == Theme::Home => rng.word(&WORDS.at_home).to_owned(),
+            "title" | "subject" | "headline" if kitchen => rng.pick_word(&WORDS.dishes).to_owned(),
+            "title" | "subject" if theme == Theme::Home => rng.pick_word(&WORDS.at_home).to_owned(),
             "title" | "subject" | "headline" | "summary" | "task" => chore(rng),
             "markdown" => markdown(rng),
-            "instructions" => (0..3).map(|_| rng.word(&WORDS.instructions)).collect::<Vec<_>>().join("\n"),
+            "instructions" => (0..3).map(|_| rng.pick_word(&WORDS.instructions)).collect::<Vec<_>>().join("\n"),
             "body" if field.max_size >= 5_000 => markdown(rng),
-            "error" => rng.word(&WORDS.errors).to_owned(),
-            "message" if first == "error" => rng.word(&WORDS.errors).to_owned(),
+            "error" => rng.pick_word(&WORDS.errors).to_owned(),
+            "message" if first == "error" => rng.pick_word(&WORDS.errors).to_owned(),
             "message" if words.len() == 1 && entity.field("level").is_some() => {
                 let quiet = matches!(self.fields.get("level").and_then(Json::as_str), Some("debug" | "info"));
-                rng.word(if quiet { &WORDS.log_lines[..] } else { &WORDS.errors[..] }).to_owned()
+                rng.pick_word(if quiet { &WORDS.log_lines[..] } else { &WORDS.errors[..] }).to_owned()
             }
-            "description" | "memo" | "note" | "notes" | "comment" if kitchen => rng.word(&WORDS.at_table).to_owned(),
+            "description" | "memo" | "note" | "notes" | "comment" if kitchen => {
+                rng.pick_word(&WORDS.at_table).to_owned()
+            }
             "description" | "body" | "text" | "content" | "message" | "snippet" | "comment" | "memo" | "note"
             | "notes" | "reason" | "bio" => sentences(rng, 3),
             "email" | "mail" => self.person.email.clone(),
@@ -197,37 +199,37 @@ impl ItemBuilder<'_> {
             }
             "domain" | "hostname" | "host" => host(rng, n),
             "url" | "uri" | "link" | "href" => format!("https://example.com/{first}/{}", rng.hex(8)),
-            "agent" if first == "user" => rng.word(&WORDS.user_agents).to_owned(),
+            "agent" if first == "user" => rng.pick_word(&WORDS.user_agents).to_owned(),
             "ip" | "address" if first == "ip" || first == "client" => address(rng),
-            "address" | "city" => rng.word(&WORDS.cities).to_owned(),
-            "country" => rng.word(&["JP", "GB", "DE", "US"]).to_owned(),
+            "address" | "city" => rng.pick_word(&WORDS.cities).to_owned(),
+            "country" => rng.pick_word(&["JP", "GB", "DE", "US"]).to_owned(),
             "phone" => format!("+81 3 5555 {:04}", rng.between(0, 9_999)),
-            "language" | "locale" | "lang" => rng.word(&["ja", "en"]).to_owned(),
+            "language" | "locale" | "lang" => rng.pick_word(&["ja", "en"]).to_owned(),
             "timezone" => "Asia/Tokyo".to_owned(),
             "currency" => "JPY".to_owned(),
             "colour" | "color" => format!("#{}", rng.hex(6)),
             "checksum" | "hash" => format!("sha256:{}", rng.hex(64)),
             "token" | "secret" | "key" | "auth" | "cursor" | "p256dh" => rng.hex(40),
-            "model" => rng.word(&WORDS.models).to_owned(),
+            "model" => rng.pick_word(&WORDS.models).to_owned(),
             "unit" => WORDS.foods[n % WORDS.foods.len()].1.to_owned(),
             "category" if kitchen => WORDS.foods[n % WORDS.foods.len()].2.to_owned(),
-            "category" => rng.word(&WORDS.categories).to_owned(),
-            "steps" => rng.word(&WORDS.steps).to_owned(),
-            "tags" | "tag" if kitchen => rng.word(&WORDS.food_tags).to_owned(),
-            "tags" | "tag" | "labels" | "label" => rng.word(&WORDS.tags).to_owned(),
-            "allergies" => rng.word(&WORDS.allergens).to_owned(),
-            "scopes" | "scope" => rng.word(&WORDS.scopes).to_owned(),
-            "permissions" => format!("{}.{}", rng.word(&WORDS.categories), rng.word(&["read", "write"])),
-            "role" | "roles" => rng.word(&WORDS.roles).to_owned(),
-            "provider" => rng.word(&["example-pay", "example-mail"]).to_owned(),
-            "brand" => rng.word(&WORDS.brands).to_owned(),
-            "plan" => rng.word(&["free", "standard", "premium"]).to_owned(),
-            "kind" => rng.word(&WORDS.kinds).to_owned(),
-            "source" => rng.word(&WORDS.sources).to_owned(),
-            "action" => rng.word(&WORDS.actions).to_owned(),
+            "category" => rng.pick_word(&WORDS.categories).to_owned(),
+            "steps" => rng.pick_word(&WORDS.steps).to_owned(),
+            "tags" | "tag" if kitchen => rng.pick_word(&WORDS.food_tags).to_owned(),
+            "tags" | "tag" | "labels" | "label" => rng.pick_word(&WORDS.tags).to_owned(),
+            "allergies" => rng.pick_word(&WORDS.allergens).to_owned(),
+            "scopes" | "scope" => rng.pick_word(&WORDS.scopes).to_owned(),
+            "permissions" => format!("{}.{}", rng.pick_word(&WORDS.categories), rng.pick_word(&["read", "write"])),
+            "role" | "roles" => rng.pick_word(&WORDS.roles).to_owned(),
+            "provider" => rng.pick_word(&["example-pay", "example-mail"]).to_owned(),
+            "brand" => rng.pick_word(&WORDS.brands).to_owned(),
+            "plan" => rng.pick_word(&["free", "standard", "premium"]).to_owned(),
+            "kind" => rng.pick_word(&WORDS.kinds).to_owned(),
+            "source" => rng.pick_word(&WORDS.sources).to_owned(),
+            "action" => rng.pick_word(&WORDS.actions).to_owned(),
             "resource" => format!("task/{}", rng.hex(8)),
-            "endpoint" => rng.word(&WORDS.endpoints).to_owned(),
-            "schedule" => rng.word(&WORDS.schedules).to_owned(),
+            "endpoint" => rng.pick_word(&WORDS.endpoints).to_owned(),
+            "schedule" => rng.pick_word(&WORDS.schedules).to_owned(),
             "version" => format!("{}.{}.{}", rng.between(0, 3), rng.between(0, 9), rng.between(0, 20)),
             "period" | "month" => month(moment),
             "path" => format!("/{}", slug(&nth(&WORDS.folders, n))),
@@ -255,7 +257,7 @@ impl ItemBuilder<'_> {
             "job" => nth(&WORDS.jobs, n),
             "key" => nth(&WORDS.keys, n),
             "role" | "group" => nth(&WORDS.roles, n),
-            "dish" | "recipe" | "meal" => self.rng.word(&WORDS.dishes).to_owned(),
+            "dish" | "recipe" | "meal" => self.rng.pick_word(&WORDS.dishes).to_owned(),
             _ => chore(&mut self.rng),
         }
     }
@@ -269,6 +271,6 @@ impl ItemBuilder<'_> {
 
 /// The month of a moment, `2026-02`.
 fn month(millis: i64) -> String {
-    let day = jiff::Timestamp::from_millisecond(millis - millis.rem_euclid(DAY));
+    let day = jiff::Timestamp::from_millisecond(millis - millis.rem_euclid(DAY_MILLIS));
     day.map_or_else(|_| "2026-01".to_owned(), |day| day.to_string().chars().take(7).collect())
 }

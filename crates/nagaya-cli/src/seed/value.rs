@@ -1,7 +1,7 @@
 //! Values by the type and the name of a field.
 
 use nagaya_design::{DefaultValue, Field, FieldType, TimestampPrecision};
-use nagaya_seed::DAY;
+use nagaya_seed::DAY_MILLIS;
 use nagaya_tenancy::IdGenerator;
 use serde_json::{Map, Value as Json, json};
 
@@ -238,17 +238,17 @@ impl ItemBuilder<'_> {
         let since = (state.until - moment).max(0);
         let expires = state.design.table_of(self.task.entity).ttl.as_deref() == Some(field.name.as_str());
         if expires || is_future_time(words) {
-            return state.today.max(state.until) + self.rng.between(DAY, 60 * DAY);
+            return state.today.max(state.until) + self.rng.between(DAY_MILLIS, 60 * DAY_MILLIS);
         }
         if has_word(words, &["due", "before"]) {
-            return state.until + self.rng.between(-5, 30) * DAY;
+            return state.until + self.rng.between(-5, 30) * DAY_MILLIS;
         }
         if is_after_creation(words) {
             return moment + self.rng.between(0, since);
         }
         if matches!(field.field_type, FieldType::Timestamp(TimestampPrecision::Epoch)) && !has_word(words, &["created"])
         {
-            return state.today.max(state.until) + self.rng.between(DAY, 60 * DAY);
+            return state.today.max(state.until) + self.rng.between(DAY_MILLIS, 60 * DAY_MILLIS);
         }
         moment
     }
@@ -301,23 +301,23 @@ impl ItemBuilder<'_> {
         let rng = &mut self.rng;
         let value = match words.last().map_or("", String::as_str) {
             "preferences" | "settings" | "config" => json!({
-                "theme": rng.word(&["light", "dark"]), "language": rng.word(&["ja", "en"]), "notifications": rng.chance(70),
+                "theme": rng.pick_word(&["light", "dark"]), "language": rng.pick_word(&["ja", "en"]), "notifications": rng.chance(70),
             }),
             "roles" | "permissions" => json!({ WORDS.roles[0]: ["*"], WORDS.roles[2]: ["*.read"] }),
             "metrics" | "usage" => json!({
                 "apiCalls": rng.between(0, 20_000), "storageUsed": rng.between(0, 5_000_000_000), "bandwidth": rng.between(0, 900_000_000),
             }),
-            "filters" => json!({ "senders": [self.person.email], "words": [rng.word(&WORDS.tags)] }),
-            "reactions" => json!({ rng.word(&["👍", "🎉", "🙏"]): [self.person.handle()] }),
+            "filters" => json!({ "senders": [self.person.email], "words": [rng.pick_word(&WORDS.tags)] }),
+            "reactions" => json!({ rng.pick_word(&["👍", "🎉", "🙏"]): [self.person.handle()] }),
             "attributes" => {
-                json!({ "region": rng.word(&["ap-northeast-1", "eu-west-1"]), "durationMs": rng.between(3, 900) })
+                json!({ "region": rng.pick_word(&["ap-northeast-1", "eu-west-1"]), "durationMs": rng.between(3, 900) })
             }
             "attachments" => {
                 json!({ "name": WORDS.files[rng.below(WORDS.files.len())].0, "size": rng.between(1_000, 900_000) })
             }
-            "endpoints" => json!({ "endpoint": rng.word(&WORDS.endpoints), "calls": rng.between(1, 900) }),
+            "endpoints" => json!({ "endpoint": rng.pick_word(&WORDS.endpoints), "calls": rng.between(1, 900) }),
             "metadata" => {
-                json!({ "country": rng.word(&["JP", "GB", "DE"]), "source": rng.word(&["web", "import", "mobile"]) })
+                json!({ "country": rng.pick_word(&["JP", "GB", "DE"]), "source": rng.pick_word(&["web", "import", "mobile"]) })
             }
             _ => json!({ "note": text::sentence(rng) }),
         };

@@ -17,29 +17,29 @@ const SHUTDOWN_DELAY: Duration = Duration::from_secs(5);
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(super) struct Limits {
-    /// Bytes of a request body
-    #[arg(long, value_name = "BYTES", default_value = "1048576", value_parser = at_least_one, env = "NAGAYA_MAX_BODY")]
+    /// Maximum number of bytes of a request body
+    #[arg(long, value_name = "BYTES", default_value = "1048576", value_parser = parse_positive, env = "NAGAYA_MAX_BODY")]
     max_body: usize,
-    /// Bytes of a request head: its first line and all headers
-    #[arg(long, value_name = "BYTES", default_value = "32768", value_parser = at_least_one, env = "NAGAYA_MAX_HEAD")]
+    /// Maximum number of bytes of a request head: its first line and all headers
+    #[arg(long, value_name = "BYTES", default_value = "32768", value_parser = parse_positive, env = "NAGAYA_MAX_HEAD")]
     max_head: usize,
-    /// Seconds that a request may take
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds, env = "NAGAYA_TIMEOUT")]
+    /// Maximum number of seconds for a request
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_positive_seconds, env = "NAGAYA_TIMEOUT")]
     timeout: Duration,
-    /// Requests at the same time
-    #[arg(long, value_name = "N", default_value = "1024", value_parser = at_least_one, env = "NAGAYA_MAX_REQUESTS")]
+    /// Maximum number of concurrent requests
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = parse_positive, env = "NAGAYA_MAX_REQUESTS")]
     max_requests: usize,
-    /// Connections at the same time; fewer if the process may not have as many open files
-    #[arg(long, value_name = "N", default_value = "10000", value_parser = at_least_one, env = "NAGAYA_MAX_CONNECTIONS", alias = "connections")]
+    /// Maximum number of connections; fewer if the process may not have as many open files
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = parse_positive, env = "NAGAYA_MAX_CONNECTIONS", alias = "connections")]
     max_connections: usize,
-    /// Seconds that a connection may be idle, or that the head of a request may take
-    #[arg(long, value_name = "SECONDS", default_value = "75", value_parser = seconds, env = "NAGAYA_IDLE_TIMEOUT", alias = "idle")]
+    /// Maximum number of seconds that a connection is idle, or that the head of a request takes
+    #[arg(long, value_name = "SECONDS", default_value = "75", value_parser = parse_positive_seconds, env = "NAGAYA_IDLE_TIMEOUT", alias = "idle")]
     idle_timeout: Duration,
-    /// Requests of a tenant per second; 0: any number
+    /// Maximum number of requests of a tenant per second; 0: no limit
     #[arg(long, value_name = "N", default_value = "10000", env = "NAGAYA_TENANT_RATE")]
     tenant_rate: u32,
-    /// Requests of a tenant at the same time
-    #[arg(long, value_name = "N", default_value = "768", value_parser = at_least_one, env = "NAGAYA_TENANT_CONCURRENT")]
+    /// Maximum number of concurrent requests of a tenant
+    #[arg(long, value_name = "N", default_value = "768", value_parser = parse_positive, env = "NAGAYA_TENANT_CONCURRENT")]
     tenant_concurrent: usize,
 }
 
@@ -65,7 +65,7 @@ impl Limits {
                 open_files,
                 connections,
                 wanted = self.max_connections,
-                "the limit of open files leaves few for connections: raise it (`ulimit -Hn`, `LimitNOFILE=`)"
+                "the limit of open files allows only few connections: raise it (`ulimit -Hn`, `LimitNOFILE=`)"
             );
         }
         limits
@@ -78,7 +78,7 @@ impl Limits {
 pub(super) struct ShutdownArgs {
     /// Seconds that connections are still accepted after SIGTERM, while /readyz answers 503; 5 by default, 0 on a loopback
     /// address
-    #[arg(long, value_name = "SECONDS", value_parser = seconds_or_zero, env = "NAGAYA_SHUTDOWN_DELAY", alias = "grace")]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, env = "NAGAYA_SHUTDOWN_DELAY", alias = "grace")]
     shutdown_delay: Option<Duration>,
     /// What to do when the store fails
     #[arg(long, value_enum, default_value = "reopen", env = "NAGAYA_ON_STORE_FAILURE")]
@@ -88,12 +88,12 @@ pub(super) struct ShutdownArgs {
         long,
         value_name = "SECONDS",
         default_value = "30",
-        value_parser = seconds,
+        value_parser = parse_positive_seconds,
         env = "NAGAYA_STORE_FAILURE_TIMEOUT"
     )]
     pub(super) store_failure_timeout: Duration,
     /// Seconds after which a request is logged as slow
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds_or_zero, env = "NAGAYA_SLOW_REQUEST")]
+    #[arg(long, help_heading = "Limits", value_name = "SECONDS", default_value = "1", value_parser = parse_seconds, env = "NAGAYA_SLOW_REQUEST")]
     pub(super) slow_request: Duration,
 }
 
@@ -115,19 +115,18 @@ impl ShutdownArgs {
     }
 }
 
-fn at_least_one(text: &str) -> Result<usize, String> {
+fn parse_positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("has to be at least 1".to_owned()),
         parsed => parsed.map_err(|error: std::num::ParseIntError| error.to_string()),
     }
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    seconds_or_zero(text)
-        .and_then(|time| if time.is_zero() { Err("has to be more than 0".to_owned()) } else { Ok(time) })
+fn parse_positive_seconds(text: &str) -> Result<Duration, String> {
+    parse_seconds(text).and_then(|time| if time.is_zero() { Err("has to be more than 0".to_owned()) } else { Ok(time) })
 }
 
-fn seconds_or_zero(text: &str) -> Result<Duration, String> {
+fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|_| "not a time".to_owned())
 }
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_are_not_given_are_what_the_library_does_anyway() {
+    fn default_flags_equal_the_defaults_of_the_library() {
         let Cli { limits, .. } = Cli::try_parse_from(["serve"]).expect("nothing is needed");
         assert_eq!(format!("{:?}", limits.within(None)), format!("{:?}", nagaya_server::Limits::default()));
         assert_eq!(limits.within(Some(1_024)).connections, 512);

@@ -28,7 +28,7 @@ pub(super) struct Served {
 pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     let began = Instant::now();
     // Before the store is opened, which logs.
-    let _logs = args.network.logs.begin()?;
+    let _logs = args.network.logs.init()?;
     let file_handles = raise_open_files_limit();
     survive_file_size_limit();
     let address = args.network.address();
@@ -75,7 +75,7 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
         served.push(Served { system, given, mount, store: Arc::clone(&store), mounted });
     }
     // Before the banner: whoever stops the server after it gets an orderly stop.
-    let stopped = stop();
+    let stopped = stop_signal();
     show::serving(args, &url, &served, issuer.as_deref())?;
     if args.watch {
         for each in served.into_iter().filter(|each| systems::design_text(&each.given).is_none()) {
@@ -150,7 +150,7 @@ fn issuer(args: &Args, url: &str) -> anyhow::Result<Option<Arc<LocalIssuer>>> {
 
 /// Whose tokens a system accepts: of the local issuer those for the system, of the other one those for the audience.
 fn verifier(args: &Args, system: &System, local: Option<&Arc<LocalIssuer>>, remote: Option<&Issuer>) -> Verifier {
-    let mut verifier = Verifier::new(Claims::of(&system.design), Clock::system());
+    let mut verifier = Verifier::new(Claims::from_design(&system.design), Clock::system());
     if let Some(local) = local {
         verifier = verifier.trust(&Issuer::local(local), &system.name);
     }
@@ -173,7 +173,7 @@ fn survive_file_size_limit() {
 }
 
 /// Waits for SIGINT or SIGTERM; signals count from the call on.
-pub(crate) fn stop() -> impl Future<Output = ()> {
+pub(crate) fn stop_signal() -> impl Future<Output = ()> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -223,7 +223,7 @@ mod tests {
         let verifier = verifier(&args, &system, None, None);
         server.mount("", system, nagaya, verifier);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        run(&args, server, listener, stop()).await.expect("it runs")
+        run(&args, server, listener, stop_signal()).await.expect("it runs")
     }
 
     #[tokio::test]

@@ -16,7 +16,7 @@ use clap::{ValueEnum, builder::FalseyValueParser};
 use nagaya_server::observe;
 
 use self::limits::{Limits, ShutdownArgs};
-pub(super) use self::{directory::Directory, listen::stop, store_args::Tables};
+pub(super) use self::{directory::EmbeddedStoreArgs, listen::stop_signal, store_args::Tables};
 use super::Outcome;
 
 /// Serve systems as HTTP APIs
@@ -73,7 +73,7 @@ pub(super) struct StoreArgs {
     #[arg(long, value_name = "NAME", env = "DYNAMODB_TABLE_NAME")]
     pub(super) base: Option<String>,
     #[command(flatten)]
-    pub(super) directory: Directory,
+    pub(super) directory: EmbeddedStoreArgs,
 }
 
 /// A kind of store.
@@ -120,12 +120,12 @@ struct Network {
     #[arg(long, value_name = "N", default_value = "0", env = "NAGAYA_TRUSTED_PROXIES")]
     trusted_proxies: usize,
     #[command(flatten)]
-    logs: Logs,
+    logs: LogArgs,
 }
 
 /// What is logged, and how.
 #[derive(Debug, clap::Args)]
-pub(super) struct Logs {
+pub(super) struct LogArgs {
     /// The format of logs; by default text on a terminal and JSON elsewhere
     #[arg(long, value_enum, env = "NAGAYA_LOG_FORMAT")]
     log_format: Option<LogFormat>,
@@ -134,9 +134,9 @@ pub(super) struct Logs {
     log: String,
 }
 
-impl Logs {
+impl LogArgs {
     /// Starts logging, until the result is dropped.
-    pub(super) fn begin(&self) -> anyhow::Result<observe::LogGuard> {
+    pub(super) fn init(&self) -> anyhow::Result<observe::LogGuard> {
         let format = match self.log_format {
             Some(LogFormat::Text) => observe::LogFormat::Text,
             Some(LogFormat::Json) => observe::LogFormat::Json,

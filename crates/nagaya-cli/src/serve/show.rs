@@ -16,7 +16,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Prints what is served.
 pub(super) fn serving(args: &Args, url: &str, served: &[Served], issuer: Option<&LocalIssuer>) -> anyhow::Result<()> {
-    let tokens = served.iter().map(|each| issuer.map(|issuer| token(issuer, &each.system)).transpose());
+    let tokens = served.iter().map(|each| issuer.map(|issuer| issue_token(issuer, &each.system)).transpose());
     let tokens = tokens.collect::<anyhow::Result<Vec<_>>>()?;
     // The server runs even if nobody can see this.
     let _ = write!(std::io::stderr().lock(), "{}", text(args, url, served, &tokens));
@@ -73,13 +73,13 @@ fn text(args: &Args, url: &str, served: &[Served], tokens: &[Option<String>]) ->
 }
 
 /// A token of a user who may do everything on the tenant's side of the walls.
-fn token(issuer: &LocalIssuer, system: &System) -> anyhow::Result<String> {
+fn issue_token(issuer: &LocalIssuer, system: &System) -> anyhow::Result<String> {
     let design = &system.design;
     let tenant = demo_tenant(design);
     let roles: Vec<String> = full_role(design).map(str::to_owned).into_iter().collect();
     let grant = Grant {
         audience: &system.name,
-        claims: &Claims::of(design),
+        claims: &Claims::from_design(design),
         user: USER,
         tenant: Some(&tenant),
         roles: &roles,

@@ -17,10 +17,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(300);
 
 /// Watches the file until the process ends.
 pub(super) async fn watch(path: PathBuf, store: StoreArgs, tables: Tables, mut served: Served) {
-    let mut seen = modified(&path);
+    let mut seen = modified_at(&path);
     loop {
         tokio::time::sleep(POLL_INTERVAL).await;
-        let now = modified(&path);
+        let now = modified_at(&path);
         // An editor that replaces the file leaves it missing for a moment.
         if now == seen || now.is_none() {
             continue;
@@ -34,14 +34,14 @@ pub(super) async fn watch(path: PathBuf, store: StoreArgs, tables: Tables, mut s
     }
 }
 
-fn modified(path: &Path) -> Option<SystemTime> {
+fn modified_at(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
 }
 
 /// Serves the design as it is now; `false` after showing why not.
 async fn reload(path: &Path, store: &StoreArgs, tables: Tables, served: &mut Served) -> anyhow::Result<bool> {
     let Some(design) = source::design(path, &[store.kind.engine()])? else { return Ok(false) };
-    if let Some(why) = breaks(&served.system.design, &design) {
+    if let Some(why) = breaking_change(&served.system.design, &design) {
         eprint!("{why}");
         return Ok(false);
     }
@@ -53,7 +53,7 @@ async fn reload(path: &Path, store: &StoreArgs, tables: Tables, served: &mut Ser
 }
 
 /// The breaking changes of a new design, as text; `None` if there are none. A new major version does not help: there is stored data.
-fn breaks(old: &Design, new: &Design) -> Option<String> {
+fn breaking_change(old: &Design, new: &Design) -> Option<String> {
     let found = diff(old, new);
     let breaking: Vec<_> =
         found.iter().filter(|each| each.breaking_reason.is_some()).map(|each| format!("  {each}\n")).collect();

@@ -14,7 +14,7 @@ use tokio::{net::TcpListener, runtime::Handle, sync::oneshot};
 
 use super::{
     Outcome,
-    serve::{Directory, StoreArgs, StoreKind, Tables},
+    serve::{EmbeddedStoreArgs, StoreArgs, StoreKind, Tables},
 };
 use crate::systems;
 
@@ -63,7 +63,7 @@ struct SmokeStoreArgs {
     #[arg(long, value_name = "NAME", env = "DYNAMODB_TABLE_NAME")]
     base: Option<String>,
     #[command(flatten)]
-    directory: Directory,
+    directory: EmbeddedStoreArgs,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
@@ -78,8 +78,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (client, _stop) = match &args.url {
-        Some(url) => (runtime.block_on(running(url, args.token.as_deref(), &store, &system))?, None),
-        None => runtime.block_on(started(&store, &system)).map(|(client, stop)| (client, Some(stop)))?,
+        Some(url) => (runtime.block_on(connect_to_running(url, args.token.as_deref(), &store, &system))?, None),
+        None => runtime.block_on(start_server(&store, &system)).map(|(client, stop)| (client, Some(stop)))?,
     };
     let mut report = SmokeReport::new(!args.json);
     let result = test(&client, &mut report);
@@ -100,11 +100,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
 }
 
 /// Starts a server for the check, which stops when the sender is dropped.
-async fn started(store: &StoreArgs, system: &System) -> anyhow::Result<(SmokeClient, oneshot::Sender<()>)> {
+async fn start_server(store: &StoreArgs, system: &System) -> anyhow::Result<(SmokeClient, oneshot::Sender<()>)> {
     let opened = store.open().await?;
     let nagaya = store.open_system(system, Arc::clone(&opened), Tables::Create).await?;
     let issuer = Arc::new(LocalIssuer::in_memory()?);
-    let verifier = Verifier::new(Claims::of(&system.design), Clock::system());
+    let verifier = Verifier::new(Claims::from_design(&system.design), Clock::system());
     let verifier = verifier.trust(&Issuer::local(&issuer), &system.name);
     let mut server = Server::new(Limits::default());
     server.mount("", system.clone(), nagaya, verifier);
@@ -114,11 +114,16 @@ async fn started(store: &StoreArgs, system: &System) -> anyhow::Result<(SmokeCli
     tokio::spawn(server.run(listener, async { drop(stopped.await) }));
 
     let table = Some(stored_table(store, system, opened));
-    Ok((SmokeClient::new(&url, &system.design.http_prefix, tokens(&issuer, system)?, table), stop))
+    Ok((SmokeClient::new(&url, &system.design.http_prefix, issue_tokens(&issuer, system)?, table), stop))
 }
 
 /// A client of a running server.
-async fn running(url: &str, given: Option<&str>, store: &StoreArgs, system: &System) -> anyhow::Result<SmokeClient> {
+async fn connect_to_running(
+    url: &str,
+    given: Option<&str>,
+    store: &StoreArgs,
+    system: &System,
+) -> anyhow::Result<SmokeClient> {
     let tokens = match given {
         Some(token) => [token.to_owned(), token.to_owned()],
         None => {
@@ -126,7 +131,7 @@ async fn running(url: &str, given: Option<&str>, store: &StoreArgs, system: &Sys
             if !store.data.join("issuer").is_dir() {
                 bail!("{} has no keys to sign a token with: name --data, or give a --token", store.data.display());
             }
-            tokens(&LocalIssuer::open(&store.data)?, system)?
+            issue_tokens(&LocalIssuer::open(&store.data)?, system)?
         }
     };
     // A directory belongs to the server that has it open; only a shared store can be read beside the server.
@@ -141,14 +146,14 @@ async fn running(url: &str, given: Option<&str>, store: &StoreArgs, system: &Sys
 }
 
 /// Tokens of two new users.
-fn tokens(issuer: &LocalIssuer, system: &System) -> anyhow::Result<[String; 2]> {
+fn issue_tokens(issuer: &LocalIssuer, system: &System) -> anyhow::Result<[String; 2]> {
     let now = Clock::system().millis();
     let user = || format!("smoke-{}", IdGenerator::random().ulid(now).to_lowercase());
-    Ok([token(issuer, system, &user())?, token(issuer, system, &user())?])
+    Ok([issue_token(issuer, system, &user())?, issue_token(issuer, system, &user())?])
 }
 
-fn token(issuer: &LocalIssuer, system: &System, user: &str) -> anyhow::Result<String> {
-    let claims = Claims::of(&system.design);
+fn issue_token(issuer: &LocalIssuer, system: &System, user: &str) -> anyhow::Result<String> {
+    let claims = Claims::from_design(&system.design);
     let (audience, tenant) = (system.name.as_str(), Some(user));
     Ok(issuer.issue(&Grant {
         audience,

@@ -88,13 +88,13 @@ pub(crate) fn is_store(directory: &Path) -> anyhow::Result<bool> {
 /// Reads a small file.
 pub(super) fn read_small(path: &Path) -> anyhow::Result<Vec<u8>> {
     /// No key or passphrase is longer.
-    const LONGEST: u64 = 1024 * 1024;
+    const MAX_BYTES: u64 = 1024 * 1024;
     let unreadable = || format!("{} cannot be read", path.display());
     let mut bytes = Vec::new();
     let file = fs::File::open(path).with_context(unreadable)?;
     // A device has no end.
-    file.take(LONGEST + 1).read_to_end(&mut bytes).with_context(unreadable)?;
-    if bytes.len() as u64 > LONGEST {
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).with_context(unreadable)?;
+    if bytes.len() as u64 > MAX_BYTES {
         bail!("{} is too long for a key or a passphrase", path.display());
     }
     Ok(bytes)

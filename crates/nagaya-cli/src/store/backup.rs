@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     let access = access(directory)?;
     let id = new_backup_id()?;
-    let sealed = keys::sealed(&args.keys, &directory.data, id)?;
+    let sealed = keys::seal_keys(&args.keys, &directory.data, id)?;
     // An incremental backup of a damaged one would be useless.
     let check = |previous: &PathBuf| {
         with_progress("records checked", |progress| {
@@ -79,7 +79,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     };
     let made =
         with_progress("records", |progress| Ok(write_backup(file, content, progress).map_err(StoreFailure::from)?))?;
-    let json = show::backup(&made, file);
+    let json = show::backup_json(&made, file);
     let text = show::backup_text(&made, &format!("written to {}", file.display()));
     print(directory.json, &json, &text, made.damaged_objects.is_empty())
 }

@@ -30,11 +30,11 @@ use super::{Outcome, output::print, progress::with_progress};
 )]
 pub(super) struct Args {
     #[command(subcommand)]
-    verb: Verb,
+    subcommand: Subcommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
+enum Subcommand {
     /// Count what is in the directory
     Stat(DirectoryArgs),
     /// Verify checksums of files and objects, and that items, indexes, expiries and changes agree
@@ -50,27 +50,27 @@ enum Verb {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    match &args.verb {
-        Verb::Stat(directory) => {
+    match &args.subcommand {
+        Subcommand::Stat(directory) => {
             let stat = match access(directory)? {
-                Access::Own(store) => show::stat(&store.stats()?),
+                Access::Own(store) => show::stats_json(&store.stats()?),
                 Access::Server(connection) => connection.ask(&json!({ "do": "stat" }), &mut |_| {})?,
             };
             print(directory.json, &stat, &show::stat_text(&stat), true)
         }
-        Verb::Verify(directory) => verify(directory),
-        Verb::Backup(args) => backup::run(args),
-        Verb::VerifyBackup(args) => verify_backup::run(args),
-        Verb::Restore(args) => restore::run(args),
-        Verb::Reindex(args) => repair::reindex(args),
-        Verb::Repair(args) => repair::repair(args),
-        Verb::Recover(args) => recover::run(args),
-        Verb::Compact(directory) => {
+        Subcommand::Verify(directory) => verify(directory),
+        Subcommand::Backup(args) => backup::run(args),
+        Subcommand::VerifyBackup(args) => verify_backup::run(args),
+        Subcommand::Restore(args) => restore::run(args),
+        Subcommand::Reindex(args) => repair::reindex(args),
+        Subcommand::Repair(args) => repair::repair(args),
+        Subcommand::Recover(args) => recover::run(args),
+        Subcommand::Compact(directory) => {
             let store = open(directory)?;
             let before = store.stats()?.disk_bytes;
             store.compact()?;
             let after = store.stats()?.disk_bytes;
-            let text = format!("{} before, {} after\n", show::bytes(before), show::bytes(after));
+            let text = format!("{} before, {} after\n", show::byte_count_text(before), show::byte_count_text(after));
             print(directory.json, &json!({ "bytesBefore": before, "bytesAfter": after }), &text, true)
         }
     }
@@ -79,7 +79,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
 fn verify(directory: &DirectoryArgs) -> anyhow::Result<Outcome> {
     let access = access(directory)?;
     let mut found = with_progress("entries", |progress| match access {
-        Access::Own(store) => Ok(show::findings(&store.verify(progress).map_err(StoreFailure::from)?)),
+        Access::Own(store) => Ok(show::findings_json(&store.verify(progress).map_err(StoreFailure::from)?)),
         Access::Server(connection) => connection.ask(&json!({ "do": "verify" }), progress),
     })?;
     let objects = with_progress("objects", |progress| {

@@ -25,7 +25,7 @@ pub(super) struct ReindexArgs {
     index: Option<String>,
 }
 
-/// Verify the store, and rebuild indexes and expiries of tables with findings
+/// Verify the store, and rebuild indexes and expiry entries of tables with findings
 ///
 /// Items and changes are not modified. Exits with 1 if a finding could not be repaired.
 #[derive(Debug, clap::Args)]
@@ -75,7 +75,7 @@ pub(super) fn repair(args: &RepairArgs) -> anyhow::Result<Outcome> {
     })?;
     let remaining = show::findings_count(&repaired["remaining"]);
     let text = match (show::findings_count(&repaired["found"]), remaining) {
-        (0, _) => "everything agrees\n".to_owned(),
+        (0, _) => "no problems found\n".to_owned(),
         (found, 0) => format!("{found} findings repaired\n"),
         (found, remaining) => {
             let listed = show::findings_text(&repaired["remaining"]);
@@ -88,5 +88,5 @@ pub(super) fn repair(args: &RepairArgs) -> anyhow::Result<Outcome> {
 pub(crate) fn repair_all(store: &EmbeddedStore, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Json> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let RepairSummary { found, remaining } = runtime.block_on(store.repair(progress))?;
-    Ok(json!({ "found": show::findings(&found), "remaining": show::findings(&remaining) }))
+    Ok(json!({ "found": show::findings_json(&found), "remaining": show::findings_json(&remaining) }))
 }

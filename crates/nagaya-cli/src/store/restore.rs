@@ -41,7 +41,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
     #[command(flatten)]
-    keys: KeyArgs,
+    key_secret: KeyArgs,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         );
     }
     let next = next_steps(args, &restored)?;
-    let mut json = show::restored(&restored, &args.to);
+    let mut json = show::restored_json(&restored, &args.to);
     json["nextCommands"] = json!(next);
     let outcome = print(args.directory.json, &json, &show::restored_text(&restored, &args.to), true)?;
     if restored.keys == 0 {
@@ -82,7 +82,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
 fn restore_at(args: &Args, at: Timestamp) -> anyhow::Result<RestoreSummary> {
     let Args { directory, to, .. } = args;
     let store = open(directory)?;
-    let keys = if args.keys.without_keys { Vec::new() } else { keys::read(&directory.data)? };
+    let keys = if args.key_secret.without_keys { Vec::new() } else { keys::read(&directory.data)? };
     let objects = directory.data.join("objects");
     let beside = RestoreExtras { objects: Some(&objects), keys: &keys };
     with_progress("entries", |progress| {
@@ -111,7 +111,7 @@ fn restore_backups_of(args: &Args) -> anyhow::Result<RestoreSummary> {
 fn keys_of(args: &Args, chain: &[VerifiedBackup]) -> anyhow::Result<Vec<KeyFile>> {
     let newest = chain.iter().rev().find_map(|checked| checked.sealed_keys.as_ref().zip(checked.id()));
     match newest {
-        Some((sealed, id)) if !args.keys.without_keys => keys::unsealed(&args.keys, sealed, id),
+        Some((sealed, id)) if !args.key_secret.without_keys => keys::unseal_keys(&args.key_secret, sealed, id),
         _ => Ok(Vec::new()),
     }
 }

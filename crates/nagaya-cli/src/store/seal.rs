@@ -29,18 +29,18 @@ impl Secret {
     }
 }
 
-const SALT: usize = 16;
-const NONCE: usize = 24;
+const SALT_BYTES: usize = 16;
+const NONCE_BYTES: usize = 24;
 /// Kibibytes, passes and lanes of Argon2: a guess costs 64 MiB and a good part of a second.
 const ARGON2_COSTS: [u32; 3] = [64 * 1024, 3, 1];
 /// What a file may ask for: a damaged one must not take all memory.
 const MAX_COSTS: [u32; 3] = [1024 * 1024, 64, 16];
 /// Bytes of the header before the ciphertext.
-const HEAD: usize = 1 + SALT + NONCE + 12;
+const HEAD_BYTES: usize = 1 + SALT_BYTES + NONCE_BYTES + 12;
 
 /// Seals a text for the backup with this id.
 pub(super) fn seal(secret: &Secret, id: [u8; 16], text: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let mut random = [0; SALT + NONCE];
+    let mut random = [0; SALT_BYTES + NONCE_BYTES];
     getrandom::fill(&mut random).map_err(|error| anyhow::anyhow!("the system gives no random bytes: {error}"))?;
     let mut head = vec![secret.kind()];
     head.extend(random);
@@ -54,7 +54,7 @@ pub(super) fn seal(secret: &Secret, id: [u8; 16], text: &[u8]) -> anyhow::Result
 
 /// Opens what was sealed for the backup with this id.
 pub(super) fn unseal(secret: &Secret, id: [u8; 16], sealed: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let (head, text) = sealed.split_at_checked(HEAD).context("the sealed keys are cut off")?;
+    let (head, text) = sealed.split_at_checked(HEAD_BYTES).context("the sealed keys are cut off")?;
     if head[0] != secret.kind() {
         bail!("the keys are sealed with {}, not with {}", Secret::name(head[0]), Secret::name(secret.kind()));
     }
@@ -74,10 +74,12 @@ pub(super) fn unseal(secret: &Secret, id: [u8; 16], sealed: &[u8]) -> anyhow::Re
 /// The cipher, the nonce, and what the sealed text is bound to.
 fn cipher(secret: &Secret, id: [u8; 16], head: &[u8]) -> anyhow::Result<(XChaCha20Poly1305, XNonce, Vec<u8>)> {
     let cut = || "the sealed keys are cut off";
-    let salt = head.get(1..1 + SALT).with_context(cut)?;
-    let nonce: [u8; NONCE] =
-        head.get(1 + SALT..1 + SALT + NONCE).and_then(|nonce| nonce.try_into().ok()).with_context(cut)?;
-    let costs = head.get(1 + SALT + NONCE..HEAD).with_context(cut)?;
+    let salt = head.get(1..1 + SALT_BYTES).with_context(cut)?;
+    let nonce: [u8; NONCE_BYTES] = head
+        .get(1 + SALT_BYTES..1 + SALT_BYTES + NONCE_BYTES)
+        .and_then(|nonce| nonce.try_into().ok())
+        .with_context(cut)?;
+    let costs = head.get(1 + SALT_BYTES + NONCE_BYTES..HEAD_BYTES).with_context(cut)?;
     let key = match secret {
         Secret::Passphrase(passphrase) => derive_key(passphrase, salt, costs)?,
         Secret::KeyFile(bytes) => {
@@ -144,7 +146,7 @@ mod tests {
         // A damaged cost is refused before it takes memory.
         let secret = Secret::Passphrase(b"correct horse".to_vec());
         let mut sealed = seal(&secret, [1; 16], b"the keys")?;
-        sealed[1 + SALT + NONCE] = 255;
+        sealed[1 + SALT_BYTES + NONCE_BYTES] = 255;
         assert!(unseal(&secret, [1; 16], &sealed).is_err());
         Ok(())
     }

@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use crate::output::instant;
 
-pub(crate) fn stat(stat: &StoreStats) -> Json {
+pub(crate) fn stats_json(stat: &StoreStats) -> Json {
     let tables: Vec<_> = stat
         .tables
         .iter()
@@ -38,13 +38,13 @@ pub(super) fn stat_text(stat: &Json) -> String {
     let mut out = format!(
         "format {}, {} on disk\ncontent {}\n",
         number(&stat["format"]),
-        bytes(number(&stat["diskBytes"])),
+        byte_count_text(number(&stat["diskBytes"])),
         text(&stat["contentHash"])
     );
     // Writing to a string does not fail.
     for table in stat["tables"].as_array().into_iter().flatten() {
         let _ = writeln!(out, "{}", text(&table["name"]));
-        let _ = writeln!(out, "  {} items, {}", number(&table["items"]), bytes(number(&table["itemBytes"])));
+        let _ = writeln!(out, "  {} items, {}", number(&table["items"]), byte_count_text(number(&table["itemBytes"])));
         for (name, entries) in table["indexes"].as_object().into_iter().flatten() {
             let _ = writeln!(out, "  {} entries in {name}", number(entries));
         }
@@ -54,7 +54,7 @@ pub(super) fn stat_text(stat: &Json) -> String {
     out
 }
 
-pub(crate) fn findings(findings: &[Finding]) -> Json {
+pub(crate) fn findings_json(findings: &[Finding]) -> Json {
     let finding = |each: &Finding| json!({ "table": each.table, "problem": each.problem, "count": each.count });
     let listed: Vec<_> = findings.iter().map(finding).collect();
     json!({ "ok": findings.is_empty(), "findings": listed })
@@ -62,7 +62,7 @@ pub(crate) fn findings(findings: &[Finding]) -> Json {
 
 /// Adds what was found elsewhere.
 pub(super) fn add_findings(found: &mut Json, more: &[Finding]) {
-    let Json::Object(more) = findings(more) else { return };
+    let Json::Object(more) = findings_json(more) else { return };
     if let (Some(Json::Array(listed)), Some(Json::Array(more))) = (found.get_mut("findings"), more.get("findings")) {
         listed.extend(more.iter().cloned());
         let is_fine = listed.is_empty();
@@ -78,7 +78,7 @@ pub(super) fn findings_count(found: &Json) -> u64 {
 
 pub(super) fn findings_text(found: &Json) -> String {
     if found["ok"] == true {
-        return "everything agrees\n".to_owned();
+        return "no problems found\n".to_owned();
     }
     let line = |each: &Json| {
         let text = |name: &str| each[name].as_str().unwrap_or_default();
@@ -90,7 +90,7 @@ pub(super) fn findings_text(found: &Json) -> String {
     found["findings"].as_array().into_iter().flatten().map(line).collect()
 }
 
-pub(super) fn backup(made: &BackupSummary, file: &Path) -> Json {
+pub(super) fn backup_json(made: &BackupSummary, file: &Path) -> Json {
     json!({
         "file": file,
         "id": made.id,
@@ -117,7 +117,7 @@ pub(super) fn backup_text(made: &BackupSummary, directory: &str) -> String {
         made.items,
         made.changes,
         made.objects,
-        bytes(made.object_bytes),
+        byte_count_text(made.object_bytes),
     );
     for object in &made.damaged_objects {
         // Writing to a string does not fail.
@@ -130,7 +130,7 @@ pub(super) fn backup_text(made: &BackupSummary, directory: &str) -> String {
     out
 }
 
-pub(super) fn restored(made: &RestoreSummary, directory: &Path) -> Json {
+pub(super) fn restored_json(made: &RestoreSummary, directory: &Path) -> Json {
     json!({
         "directory": directory,
         "tables": made.tables.len(),
@@ -155,7 +155,7 @@ pub(super) fn restored_text(made: &RestoreSummary, directory: &Path) -> String {
     )
 }
 
-pub(super) fn bytes(count: u64) -> String {
+pub(super) fn byte_count_text(count: u64) -> String {
     match count {
         0..1_024 => format!("{count} B"),
         1_024..1_048_576 => format!("{:.1} KiB", count as f64 / 1_024.0),
@@ -171,9 +171,9 @@ mod tests {
     #[test]
     fn findings_that_are_not_listed_one_by_one_count_too() {
         let finding = |problem: &str, count| Finding { table: "notes".to_owned(), problem: problem.to_owned(), count };
-        let found = findings(&[finding("the expiry of `P/1` is missing", 1), finding("and 5 more", 5)]);
+        let found = findings_json(&[finding("the expiry of `P/1` is missing", 1), finding("and 5 more", 5)]);
         assert_eq!(findings_count(&found), 6);
         assert_eq!(findings_text(&found), "notes: the expiry of `P/1` is missing\nnotes: and 5 more\n");
-        assert_eq!(findings_count(&findings(&[])), 0);
+        assert_eq!(findings_count(&findings_json(&[])), 0);
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
             |progress| Ok(verify_backup(file, progress).map_err(StoreFailure::from)),
         )? {
             Ok(checked) => {
-                let mut what = show::backup(&checked.backup, file);
+                let mut what = show::backup_json(&checked.backup, file);
                 let damaged = checked.backup.damaged_objects.len();
                 what["ok"] = (damaged == 0).into();
                 if damaged > 0 {
@@ -69,7 +69,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     if args.keys.secret()?.is_some() {
         for checked in &chain {
             if let (Some(sealed), Some(id)) = (&checked.sealed_keys, checked.id())
-                && let Err(error) = keys::unsealed(&args.keys, sealed, id)
+                && let Err(error) = keys::unseal_keys(&args.keys, sealed, id)
             {
                 problems.push(format!("{}: {error:#}", checked.file.display()));
             }

@@ -4,20 +4,20 @@ use anyhow::Context as _;
 use nagaya_design::{Design, Engine};
 use nagaya_dynamodb::{ApplyEvent, DesiredTable, Dynamodb, Options, Settings, TablesPlan};
 
-use super::{ChangeOptions, Kind, TableArgs, Verb, show};
-use crate::{Outcome, confirm::confirmed, output::print, progress, source};
+use super::{ChangeOptions, Kind, Subcommand, TableArgs, show};
+use crate::{Outcome, confirm::confirm, output::print, progress, source};
 
 /// The tag with the design of a table.
 const DESIGN_TAG: &str = "nagaya:design";
 
-pub(super) fn run(verb: &Verb) -> anyhow::Result<Outcome> {
+pub(super) fn run(verb: &Subcommand) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match verb {
-            Verb::Plan { target, options, exit_code } => plan(target, options, *exit_code).await,
-            Verb::Apply { target, options, yes } => apply(target, options, *yes).await,
-            Verb::Status { target } => status(target).await,
-            Verb::Drop { target, drop, yes } => drop_tables(target, *drop, *yes).await,
+            Subcommand::Plan { target, options, exit_code } => plan(target, options, *exit_code).await,
+            Subcommand::Apply { target, options, yes } => apply(target, options, *yes).await,
+            Subcommand::Status { target } => status(target).await,
+            Subcommand::Drop { target, drop, yes } => drop_tables(target, *drop, *yes).await,
         }
     })
 }
@@ -90,7 +90,7 @@ async fn apply(target: &TableArgs, options: &ChangeOptions, yes: bool) -> anyhow
         return Ok(Outcome::FoundProblem);
     }
     if plan.step_count() > 0 && !yes {
-        confirmed(false, "do this?")?;
+        confirm(false, "do this?")?;
     }
     let skipped = carry_out(&tables.store, &plan).await?;
     let (json, text) = (show::applied_json(&plan, &skipped), show::applied_text(&plan, &skipped));
@@ -147,7 +147,7 @@ async fn drop_tables(target: &TableArgs, with_items: bool, yes: bool) -> anyhow:
             let items = if filled.contains(table) { " and its items" } else { ", which is empty" };
             eprintln!("delete {table}{items}");
         });
-        confirmed(false, "delete for good?")?;
+        confirm(false, "delete for good?")?;
     }
     for (at, table) in there.iter().enumerate() {
         let stopped = || format!("stopped at `{table}` after {at} of {} tables", there.len());

@@ -18,11 +18,11 @@ use super::Outcome;
 )]
 pub(super) struct Args {
     #[command(subcommand)]
-    verb: Verb,
+    subcommand: Subcommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
+enum Subcommand {
     /// Show what has to be done; change nothing
     #[command(
         after_help = "Exits with 0 whether there is something to do or not, unless --exit-code is given; with 1 on a conflict."
@@ -98,18 +98,18 @@ struct ChangeOptions {
     #[arg(long)]
     protect: bool,
     /// A tag for each table, besides that of the design (may be given several times)
-    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = tag)]
+    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = parse_tag)]
     tags: Vec<(String, String)>,
 }
 
-fn tag(text: &str) -> Result<(String, String), String> {
+fn parse_tag(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("write it as KEY=VALUE")?;
     if key.is_empty() { Err("the key is empty".to_owned()) } else { Ok((key.to_owned(), value.to_owned())) }
 }
 
 #[cfg(feature = "dynamodb")]
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    dynamodb::run(&args.verb)
+    dynamodb::run(&args.subcommand)
 }
 
 #[cfg(not(feature = "dynamodb"))]

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use nagaya_testing::{ServeProcess, eventually, send};
+use nagaya_testing::{ServeProcess, eventually, send_request};
 use serde_json::json;
 
 use super::{common::nagaya, serve, text};
@@ -37,7 +37,7 @@ fn a_403_names_the_roles_that_would_be_accepted() {
     let serving = serve(&["aiagent", "--data", text(&data)], &[]);
     let run = nagaya(&["token", "--system", "aiagent", "--tenant", "t1", "--data", text(&data)]);
     let api = serving.system("aiagent")["api"].as_str().expect("a URL");
-    let (status, refused) = send("GET", &format!("{api}/agents"), Some(run.stdout.trim()), None);
+    let (status, refused) = send_request("GET", &format!("{api}/agents"), Some(run.stdout.trim()), None);
     assert_eq!(status, 403, "{refused}");
     assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains("`admin`")), "{refused}");
 }
@@ -49,7 +49,7 @@ fn the_number_of_metrics_of_all_systems_is_bounded() {
     let data = directory.path().join("data");
     let serving = serve(&["--data", text(&data), "--max-requests", "77", "--max-connections", "55"], &[]);
     let url = format!("{}/metrics", serving.url());
-    let figures = || send("GET", &url, None, None).1.as_str().expect("a text").to_owned();
+    let figures = || send_request("GET", &url, None, None).1.as_str().expect("a text").to_owned();
     let idle = figures();
     assert!(idle.len() < 100_000, "{} bytes", idle.len());
 

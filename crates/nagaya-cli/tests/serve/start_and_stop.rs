@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command};
 
-use nagaya_testing::{eventually, send};
+use nagaya_testing::{eventually, send_request};
 use serde_json::Value;
 
 use super::{
@@ -31,14 +31,14 @@ fn the_commands_of_the_banner_work_when_pasted() {
             Command::new("sh").args(["-c", &format!("{token}; printf %s \"$TOKEN\"")]).env("PATH", path).output();
         let made = String::from_utf8(shell.expect("a shell").stdout).expect("text");
         let url = curl.split(' ').next_back().expect("an address");
-        let (status, body) = send("GET", url, Some(&made), None);
+        let (status, body) = send_request("GET", url, Some(&made), None);
         assert_eq!(status, 200, "{system}: {token}\n{curl}\n{body}");
     }
     // The keys of a server without a data directory are not on disk.
     let mut serving = serve(&["todo", "--store", "memory", "--log", "off"], &[]);
     // The banner is printed before the first response.
     let url = serving.url();
-    assert_eq!(send("GET", &format!("{url}/healthz"), None, None).0, 200);
+    assert_eq!(send_request("GET", &format!("{url}/healthz"), None, None).0, 200);
     serving.process.terminate();
     let screen = serving.process.rest_of_stderr();
     assert!(screen.contains("curl ") && !screen.contains("nagaya token"), "{screen}");
@@ -50,7 +50,7 @@ fn the_commands_of_the_banner_work_when_pasted() {
 fn a_stopping_server_reports_not_ready_before_it_closes() {
     let serving = serve(&["todo", "--store", "memory"], &[("NAGAYA_GRACE", "600")]);
     let url = serving.url();
-    let ask = |path: &str| send("GET", &format!("{url}{path}"), None, None);
+    let ask = |path: &str| send_request("GET", &format!("{url}{path}"), None, None);
     eventually(|| match ask("/readyz").0 {
         200 => Ok(()),
         status => Err(status.to_string()),
@@ -72,7 +72,7 @@ fn a_server_logs_start_readiness_and_stop() {
     let data = directory.path().join("data");
     let mut serving = serve(&["--data", text(&data)], &[("NAGAYA_LOG_FORMAT", "json")]);
     let url = serving.url().to_owned();
-    eventually(|| match send("GET", &format!("{url}/readyz"), None, None).0 {
+    eventually(|| match send_request("GET", &format!("{url}/readyz"), None, None).0 {
         200 => Ok(()),
         status => Err(status.to_string()),
     });

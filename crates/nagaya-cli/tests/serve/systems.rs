@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command, time::Duration};
 
-use nagaya_testing::{Process, eventually, send};
+use nagaya_testing::{Process, eventually, send_request};
 use serde_json::{Value, json};
 
 use super::{common::nagaya, serve, text};
@@ -24,17 +24,20 @@ fn one_command_serves_every_system_with_documentation_and_a_token() {
         assert!(system["api"].as_str().is_some_and(|api| api.ends_with(prefix)), "{system}");
         let (status, body) = serving.send(name, "GET", list, None);
         assert_eq!((status, &body), (200, &json!({ "data": [] })), "{name}");
-        assert_eq!(send("GET", &format!("{}{list}", system["api"].as_str().expect("a URL")), None, None).0, 401);
-        let (status, page) = send("GET", system["docs"].as_str().expect("a URL"), None, None);
+        assert_eq!(
+            send_request("GET", &format!("{}{list}", system["api"].as_str().expect("a URL")), None, None).0,
+            401
+        );
+        let (status, page) = send_request("GET", system["docs"].as_str().expect("a URL"), None, None);
         assert!(status == 200 && page.as_str().is_some_and(|page| page.contains("<html")), "{name}");
-        let (status, document) = send("GET", system["openapi"].as_str().expect("a URL"), None, None);
+        let (status, document) = send_request("GET", system["openapi"].as_str().expect("a URL"), None, None);
         assert_eq!((status, &document["openapi"]), (200, &json!("3.1.0")), "{name}");
     }
     let url = serving.url().to_owned();
-    assert_eq!(send("GET", &format!("{url}/readyz"), None, None).0, 200);
+    assert_eq!(send_request("GET", &format!("{url}/readyz"), None, None).0, 200);
     // A token is valid for its own system only.
     let token = serving.token("aiagent");
-    assert_eq!(send("GET", &format!("{url}/kondate/v1/recipes"), Some(token), None).0, 401);
+    assert_eq!(send_request("GET", &format!("{url}/kondate/v1/recipes"), Some(token), None).0, 401);
     assert_eq!(serving.process.stop(), Some(0));
 }
 
@@ -46,14 +49,14 @@ fn a_server_with_a_public_url_has_no_sign_in() {
     let serving = serve(&["todo", "--data", text(&data)], &[]);
     let address = serving.url().strip_prefix("http://").expect("a local URL").to_owned();
     let sign_in = format!("http://{address}/docs/sign-in");
-    assert_eq!(send("GET", &sign_in, None, None).0, 200);
+    assert_eq!(send_request("GET", &sign_in, None, None).0, 200);
     assert_eq!(serving.process.stop(), Some(0));
 
     let mut command = Command::new(env!("CARGO_BIN_EXE_nagaya"));
     command.args(["serve", "todo", "--json", "--listen", &address, "--public-url", "https://api.example.com"]);
     let mut process = Process::start(command.args(["--data", text(&data)]));
-    process.ready();
-    assert_eq!(send("GET", &sign_in, None, None).0, 404);
+    process.wait_until_ready();
+    assert_eq!(send_request("GET", &sign_in, None, None).0, 404);
     assert_eq!(process.stop(), Some(0));
 }
 
@@ -85,7 +88,7 @@ fn a_single_system_is_served_at_the_root_and_keeps_its_data() {
         let run = nagaya(&["token", "--system", "todo", "--tenant", tenant, "--user", "u", "--data", text(&data)]);
         assert_eq!((run.status, run.stdout.lines().count()), (0, 1), "{run}");
         let url = format!("{}{path}", serving.url());
-        send("GET", &url, Some(run.stdout.trim()), None)
+        send_request("GET", &url, Some(run.stdout.trim()), None)
     };
     assert_eq!(ask("demo").0, 200);
     let (status, theirs) = ask("demo2");

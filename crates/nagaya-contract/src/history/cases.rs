@@ -22,7 +22,7 @@ cases![
 const OTHER: &str = "other_things";
 
 /// A register of one item.
-fn one(at: usize) -> Members {
+fn single_member(at: usize) -> Members {
     vec![(TABLE.to_owned(), Key::new("p", format!("one{at}")))]
 }
 
@@ -41,7 +41,9 @@ async fn apart(fixture: &Fixture<'_>) -> Result<Members, Failure> {
 
 async fn conditional_writes_are_linearizable(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let readers = vec![Reading::Gets; 2];
-    Plan { registers: vec![one(0), one(1)], writers: 6, writes: 20, readers }.run_on_one_task(fixture).await
+    Plan { registers: vec![single_member(0), single_member(1)], writers: 6, writes: 20, readers }
+        .run_on_one_task(fixture)
+        .await
 }
 
 async fn conditional_writes_of_several_items_are_linearizable(fixture: &Fixture<'_>) -> Result<(), Failure> {
@@ -52,7 +54,8 @@ async fn conditional_writes_of_several_items_are_linearizable(fixture: &Fixture<
 
 async fn reads_of_threads_never_go_back(fixture: &Fixture<'_>) -> Result<(), Failure> {
     let readers = vec![Reading::Gets; 3];
-    Plan { registers: vec![one(0), one(1)], writers: 3, writes: 100, readers }.run_on_threads(fixture)
+    Plan { registers: vec![single_member(0), single_member(1)], writers: 3, writes: 100, readers }
+        .run_on_threads(fixture)
 }
 
 async fn gets_in_sequence_never_see_half_a_write_set(fixture: &Fixture<'_>) -> Result<(), Failure> {

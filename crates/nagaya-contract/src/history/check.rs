@@ -80,7 +80,7 @@ struct Writes<'e> {
 impl<'e> Register<'e> {
     fn check(mut self) -> Result<(), Violation> {
         let writes = self.writes()?;
-        writes.follow_each_other()?;
+        writes.check_versions_are_consecutive()?;
         self.refusals(&writes)?;
         self.reads(&writes)
     }
@@ -158,7 +158,7 @@ impl Writes<'_> {
     }
 
     /// Each version follows from the one before, and none was made after a higher one was acknowledged.
-    fn follow_each_other(&self) -> Result<(), Violation> {
+    fn check_versions_are_consecutive(&self) -> Result<(), Violation> {
         let mut first_higher: Option<&Event> = None;
         for (from, event) in self.done.iter().rev() {
             if *from > 0 && self.called.get(&(from - 1)).is_none_or(|called| *called > event.returned) {

@@ -85,7 +85,7 @@ impl<'p, 's> Run<'p, 's> {
         let mut recorder = Recorder::new(&self.ticks, client);
         match client.checked_sub(self.plan.writers) {
             None => {
-                let written = self.write(client, &mut recorder).await;
+                let written = self.run_writer(client, &mut recorder).await;
                 self.writing.fetch_sub(1, Ordering::SeqCst);
                 written?;
             }
@@ -102,7 +102,7 @@ impl<'p, 's> Run<'p, 's> {
     }
 
     /// Reads a version and replaces it, again and again.
-    async fn write(&self, client: usize, recorder: &mut Recorder<'_>) -> Result<(), Failure> {
+    async fn run_writer(&self, client: usize, recorder: &mut Recorder<'_>) -> Result<(), Failure> {
         for attempt in 0..self.plan.writes {
             let register = (client + attempt) % self.plan.registers.len();
             let members = &self.plan.registers[register];

@@ -1,9 +1,10 @@
-//! Histories: what concurrent clients did to a store, and whether one store without concurrency could have answered so.
+//! Histories: what concurrent clients did to a store, and whether a store without concurrency could have given the same
+//! answers (linearizability).
 //!
-//! A history is of registers. A register is one item, or several that are always written together; its version is 0
+//! A history records calls on registers. A register is one item, or several that are always written together; its version is 0
 //! while it is absent, and each write replaces one version by the next under a condition. So versions are the total
-//! order of a register's writes, and [`check`] needs no search: it holds that order against the real time in which the
-//! calls were made.
+//! order of a register's writes, and [`check`] needs no search: it compares that order with the real time of the
+//! calls.
 //!
 //! It is not a check of values: what an item holds beside its version is for the other cases.
 
@@ -41,14 +42,14 @@ pub(crate) enum Call {
     Write {
         /// The version that the condition asks for.
         from: Version,
-        /// What became of it.
+        /// The result of the write.
         outcome: Outcome,
     },
     /// Items of the register were read at once; the version of each.
     Read(Vec<Version>),
 }
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It was acknowledged.
@@ -79,7 +80,7 @@ pub(crate) struct Recorder<'t> {
 }
 
 impl<'t> Recorder<'t> {
-    /// Nothing yet.
+    /// A recorder without events.
     pub(crate) fn new(ticks: &'t Ticks, client: usize) -> Self {
         Recorder { ticks, client, events: Vec::new() }
     }

@@ -113,7 +113,7 @@ fn fit(entity: &Entity, current: Version, steps: &[&SchemaStep], diagnostics: &m
         }
     }
     for step in steps {
-        let constants = step.set.iter().filter(|(_, value)| placeholder(value).is_none());
+        let constants = step.set.iter().filter(|(_, value)| copied_field(value).is_none());
         for (name, value) in step.add.iter().chain(constants) {
             if entity.field(name).is_some_and(|field| !field.accepts(value)) {
                 wrong(step, name, "does not accept the value");
@@ -123,11 +123,11 @@ fn fit(entity: &Entity, current: Version, steps: &[&SchemaStep], diagnostics: &m
 }
 
 /// The field that a value copies: `"{other}"`.
-fn placeholder(value: &serde_json::Value) -> Option<&str> {
+fn copied_field(value: &serde_json::Value) -> Option<&str> {
     value.as_str()?.strip_prefix('{')?.strip_suffix('}')
 }
 
 /// The fields that a step copies from.
 fn copied(step: &SchemaStep) -> impl Iterator<Item = &str> {
-    step.set.iter().filter_map(|(_, value)| placeholder(value))
+    step.set.iter().filter_map(|(_, value)| copied_field(value))
 }

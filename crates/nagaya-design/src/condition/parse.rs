@@ -42,20 +42,20 @@ impl<'t> Parser<'t> {
     }
 
     fn all(&mut self) -> Result<Condition, SyntaxError> {
-        let mut found = vec![self.one()?];
+        let mut found = vec![self.parse_unary()?];
         while self.word("and") {
-            found.push(self.one()?);
+            found.push(self.parse_unary()?);
         }
         Ok(if found.len() == 1 { found.swap_remove(0) } else { Condition::And(found) })
     }
 
-    fn one(&mut self) -> Result<Condition, SyntaxError> {
+    fn parse_unary(&mut self) -> Result<Condition, SyntaxError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return self.fail("fewer nested conditions");
         }
         let condition = if self.word("not") {
-            Condition::Not(Box::new(self.one()?))
+            Condition::Not(Box::new(self.parse_unary()?))
         } else if self.word("exists") {
             Condition::Exists(self.field()?)
         } else if self.word("absent") {

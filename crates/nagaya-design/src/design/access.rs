@@ -33,7 +33,7 @@ pub enum SortBound {
 /// An access pattern: a way to list an entity.
 #[derive(Debug, Clone)]
 pub struct AccessPattern {
-    /// Its name.
+    /// The name, by which callers list.
     pub name: String,
     /// What it is for.
     pub description: Option<String>,

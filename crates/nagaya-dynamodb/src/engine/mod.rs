@@ -103,7 +103,7 @@ impl Store for Dynamodb {
         Box::pin(streams::changes(self, table, from, limit))
     }
 
-    fn measurements(&self) -> Vec<Measurement> {
+    fn engine_metrics(&self) -> Vec<Measurement> {
         let Metrics { throttles, retries, timeouts, unprocessed, unanswered, .. } = self.metrics();
         let counter = |name, help, count: u64| Measurement::counter(name, help, count as f64);
         vec![

@@ -125,12 +125,12 @@ impl Dynamodb {
 /// The table of a description, with the indexes that can be queried. Its TTL comes from another call.
 pub(crate) fn spec_of(table: &str, described: &TableDescription) -> Result<TableSpec, Error> {
     let attributes = described.attribute_definitions();
-    let mut spec = TableSpec::new(table, schema_of(table, described.key_schema(), attributes)?);
+    let mut spec = TableSpec::new(table, key_schema_of(table, described.key_schema(), attributes)?);
     for index in described.global_secondary_indexes() {
         let can_query = matches!(index.index_status(), Some(IndexStatus::Active | IndexStatus::Updating));
         // The port does not know indexes without a sort attribute.
         if let (true, Some(name), Ok(key)) =
-            (can_query, index.index_name(), schema_of(table, index.key_schema(), attributes))
+            (can_query, index.index_name(), key_schema_of(table, index.key_schema(), attributes))
         {
             spec.indexes.push(IndexSpec { name: name.to_owned(), key });
         }
@@ -139,7 +139,7 @@ pub(crate) fn spec_of(table: &str, described: &TableDescription) -> Result<Table
 }
 
 /// The key of a table or of an index.
-pub(crate) fn schema_of(
+pub(crate) fn key_schema_of(
     table: &str,
     elements: &[KeySchemaElement],
     attributes: &[AttributeDefinition],

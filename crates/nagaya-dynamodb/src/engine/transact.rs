@@ -13,7 +13,7 @@ use super::{
     error,
     meter::Call,
     retry,
-    write::MAX_ROUNDS,
+    write::MAX_CONFLICT_RETRIES,
     write_plan::{FailureMeaning, ItemRequest, PlannedWrite},
 };
 use crate::expression::Placeholders;
@@ -21,7 +21,7 @@ use crate::expression::Placeholders;
 /// Carries out all actions or none.
 pub(crate) async fn write(store: &Dynamodb, plans: &[PlannedWrite]) -> Result<(), Error> {
     let now = store.options.clock.seconds();
-    for _ in 0..MAX_ROUNDS {
+    for _ in 0..MAX_CONFLICT_RETRIES {
         let first: Vec<ItemRequest> = plans.iter().map(|plan| plan.first_request(now)).collect();
         let Some(reasons) = send(store, plans, first.clone()).await? else { return Ok(()) };
         let mut second = first;

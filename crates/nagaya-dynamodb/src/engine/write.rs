@@ -41,7 +41,7 @@ use super::{
 use crate::expression::Placeholders;
 
 /// How often a write starts again because other writers change the item that it found.
-pub(crate) const MAX_ROUNDS: usize = 8;
+pub(crate) const MAX_CONFLICT_RETRIES: usize = 8;
 
 pub(crate) async fn write(store: &Dynamodb, set: WriteSet) -> Result<WriteOutcome, Error> {
     limits::check_write_set(&set)?;
@@ -92,7 +92,7 @@ async fn write_single(store: &Dynamodb, plan: PlannedWrite) -> Result<WriteOutco
         return Ok(WriteOutcome { item });
     }
     let now = store.options.clock.seconds();
-    for _ in 0..MAX_ROUNDS {
+    for _ in 0..MAX_CONFLICT_RETRIES {
         let found = match send(store, &plan, plan.first_request(now)).await? {
             SendOutcome::Written(item) => return Ok(WriteOutcome { item }),
             SendOutcome::ConditionFailed(None) if !store.options.returns_item_on_failed_condition => {

@@ -73,7 +73,7 @@ async fn a_write_without_a_response_is_unanswered() {
         let expected = ["unavailable", "unavailable", "unavailable", "unanswered"];
         let store = open(server, true).await;
         assert_eq!(codes(&store).await, expected);
-        let measured = store.measurements();
+        let measured = store.engine_metrics();
         let value = |name| measured.iter().find(|each| each.name == name).map(|each| each.value);
         assert_eq!(value("unanswered"), Some(1.0));
         assert!(value("retries").is_some_and(|retries| retries > 0.0), "{measured:?}");

@@ -10,8 +10,8 @@ use nagaya_store::Error;
 use crate::bytes::random_bytes;
 
 /// Bytes of the content: the commit number and a sequence number.
-const CONTENT: usize = 16;
-const TAG: usize = 16;
+const CONTENT_BYTES: usize = 16;
+const TAG_BYTES: usize = 16;
 
 /// The record that every commit writes about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,14 +24,14 @@ pub(crate) struct Commit {
 
 impl Commit {
     /// Bytes of an encoded commit.
-    pub(crate) const LENGTH: usize = CONTENT + TAG;
+    pub(crate) const LENGTH: usize = CONTENT_BYTES + TAG_BYTES;
 
     /// Decodes a commit without checking its tag.
     pub(crate) fn decode_unverified(stored: &[u8]) -> Option<Commit> {
         let (number, rest) = stored.split_first_chunk()?;
         let (sequence, tag) = rest.split_first_chunk()?;
         let (number, sequence) = (u64::from_be_bytes(*number), u64::from_be_bytes(*sequence));
-        (tag.len() == TAG).then_some(Commit { number, sequence })
+        (tag.len() == TAG_BYTES).then_some(Commit { number, sequence })
     }
 }
 
@@ -64,20 +64,20 @@ impl CommitKey {
     pub(crate) fn encode(&self, commit: Commit) -> [u8; Commit::LENGTH] {
         let mut bytes = [0; Commit::LENGTH];
         bytes[..8].copy_from_slice(&commit.number.to_be_bytes());
-        bytes[8..CONTENT].copy_from_slice(&commit.sequence.to_be_bytes());
-        let tag = self.tag(&bytes[..CONTENT]);
-        bytes[CONTENT..].copy_from_slice(&tag);
+        bytes[8..CONTENT_BYTES].copy_from_slice(&commit.sequence.to_be_bytes());
+        let tag = self.tag(&bytes[..CONTENT_BYTES]);
+        bytes[CONTENT_BYTES..].copy_from_slice(&tag);
         bytes
     }
 
     /// Decodes a commit, if its tag was made with this key.
     pub(crate) fn decode(&self, stored: &[u8]) -> Option<Commit> {
-        Commit::decode_unverified(stored).filter(|_| self.tag(&stored[..CONTENT]) == stored[CONTENT..])
+        Commit::decode_unverified(stored).filter(|_| self.tag(&stored[..CONTENT_BYTES]) == stored[CONTENT_BYTES..])
     }
 
-    fn tag(&self, content: &[u8]) -> [u8; TAG] {
-        let mut tag = [0; TAG];
-        tag.copy_from_slice(&blake3::keyed_hash(&self.0, content).as_bytes()[..TAG]);
+    fn tag(&self, content: &[u8]) -> [u8; TAG_BYTES] {
+        let mut tag = [0; TAG_BYTES];
+        tag.copy_from_slice(&blake3::keyed_hash(&self.0, content).as_bytes()[..TAG_BYTES]);
         tag
     }
 }

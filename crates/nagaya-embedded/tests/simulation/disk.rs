@@ -247,7 +247,7 @@ impl Disk {
 
     fn random(&self, open: &Open, what: &str) -> Random {
         let count = self.faults.struck;
-        Random::of(self.seed, &format!("{what} {} {count}", open.path.display()))
+        Random::for_purpose(self.seed, &format!("{what} {} {count}", open.path.display()))
     }
 
     fn synced_directory(&mut self, path: &Path) -> io::Result<()> {
@@ -310,11 +310,11 @@ impl Disk {
 
     /// Simulates a power loss: some of the unsynced changes are lost. Ends the process.
     pub(crate) fn power_loss(&mut self) -> ! {
-        let mut random = Random::of(self.seed, "how much is lost");
+        let mut random = Random::for_purpose(self.seed, "how much is lost");
         let severity = *random.pick(&Severity::ALL);
         self.log.line("power loss");
         for (_, file) in std::mem::take(&mut self.files) {
-            let mut random = Random::of(self.seed, &file.path.to_string_lossy());
+            let mut random = Random::for_purpose(self.seed, &file.path.to_string_lossy());
             if let Err(error) = file.lose(severity, &mut random) {
                 self.log.line(&format!("broken simulation: {error}"));
             }
@@ -333,7 +333,7 @@ impl Disk {
         let relative = directory.strip_prefix(&self.root).unwrap_or(directory).to_string_lossy().into_owned();
         for name in synced.keys().chain(now.keys()).collect::<BTreeSet<_>>() {
             let path = directory.join(name);
-            let mut random = Random::of(self.seed, &format!("entry {relative}/{name}"));
+            let mut random = Random::for_purpose(self.seed, &format!("entry {relative}/{name}"));
             let lost = severity.loses(&mut random);
             match (synced.get(name), now.get(name)) {
                 (Some(before), Some(after)) if before == after => {}

@@ -119,7 +119,7 @@ fn classify(path: &Path, directory: bool) -> (Class, String) {
 
 /// The power fails at some operation.
 pub(crate) fn power_loss(seed: u64) -> Vec<Fault> {
-    let mut random = Random::of(seed, "power loss");
+    let mut random = Random::for_purpose(seed, "power loss");
     if random.once_in(4) {
         // Right before a sync: a complete batch is written, and none of it is durable.
         let (operation, action) = (Some(Operation::Sync), Action::Crash { after: false });
@@ -141,7 +141,7 @@ pub(crate) fn power_loss(seed: u64) -> Vec<Fault> {
 
 /// The power fails while the directory is opened.
 pub(crate) fn power_loss_in_recovery(seed: u64) -> Vec<Fault> {
-    let mut random = Random::of(seed, "power loss in recovery");
+    let mut random = Random::for_purpose(seed, "power loss in recovery");
     let (class, most) =
         *random.pick(&[(Class::Journal, 12), (Class::Manifest, 8), (Class::Directory, 10), (Class::Other, 8)]);
     let action = Action::Crash { after: random.once_in(2) };
@@ -150,7 +150,7 @@ pub(crate) fn power_loss_in_recovery(seed: u64) -> Vec<Fault> {
 
 /// The system reports errors.
 pub(crate) fn errors(seed: u64) -> Vec<Fault> {
-    let mut random = Random::of(seed, "errors");
+    let mut random = Random::for_purpose(seed, "errors");
     let count = 1 + random.below(2);
     (0..count).map(|_| error(&mut random)).collect()
 }
@@ -198,7 +198,7 @@ fn error(random: &mut Random) -> Fault {
 /// An error that makes the store refuse writes until it is gone.
 pub(crate) fn fatal(seed: u64) -> Vec<Fault> {
     use Operation::{Open, Sync, Write};
-    let mut random = Random::of(seed, "fatal");
+    let mut random = Random::for_purpose(seed, "fatal");
     let (operation, class, number, most) = *random.pick(&[
         (Write, Class::Journal, libc::ENOSPC, 60),
         (Write, Class::Journal, libc::EIO, 60),
@@ -215,7 +215,7 @@ pub(crate) fn fatal(seed: u64) -> Vec<Fault> {
 
 /// The disk acknowledges syncs that it does not make; then the power fails.
 pub(crate) fn lost_syncs(seed: u64) -> Vec<Fault> {
-    let mut random = Random::of(seed, "lost syncs");
+    let mut random = Random::for_purpose(seed, "lost syncs");
     let (class, most) =
         *random.pick(&[(Class::Journal, 60), (Class::Journal, 60), (Class::Table, 4), (Class::Manifest, 8)]);
     let hits = if random.once_in(2) { u64::MAX } else { 1 + random.below(4) };
@@ -225,7 +225,7 @@ pub(crate) fn lost_syncs(seed: u64) -> Vec<Fault> {
 
 /// A write goes to another page.
 pub(crate) fn misdirected_writes(seed: u64) -> Vec<Fault> {
-    let mut random = Random::of(seed, "misdirected writes");
+    let mut random = Random::for_purpose(seed, "misdirected writes");
     let (class, most) = *random.pick(&[(Class::Journal, 150), (Class::Table, 6), (Class::Manifest, 6)]);
     let (operation, action) = (Some(Operation::Write), Action::Misdirect);
     vec![Fault { operation, class, keyspace: keyspace(&mut random), after: random.below(most), hits: 1, action }]

@@ -9,7 +9,7 @@ impl Random {
     }
 
     /// An independent generator for one purpose: its numbers do not depend on those of other purposes.
-    pub(crate) fn of(seed: u64, purpose: &str) -> Self {
+    pub(crate) fn for_purpose(seed: u64, purpose: &str) -> Self {
         // FNV-1a: the hashers of the standard library may change.
         let hash = purpose
             .bytes()

@@ -76,8 +76,8 @@ struct Scenario {
 }
 
 impl Scenario {
-    fn of(family: Family, seed: u64) -> Self {
-        let mut random = Random::of(seed, "scenario");
+    fn random(family: Family, seed: u64) -> Self {
+        let mut random = Random::for_purpose(seed, "scenario");
         let plain = Scenario { faults: Vec::new(), power_loss: true, recovery: None, rot: false, undetectable: None };
         match family {
             Family::PowerLoss => {
@@ -202,7 +202,7 @@ fn run(family: Family, seed: u64) -> Result<Outcome, String> {
     for directory in ["store", "kept"] {
         fs::create_dir(base.path().join(directory)).map_err(|error| error.to_string())?;
     }
-    let scenario = Scenario::of(family, seed);
+    let scenario = Scenario::random(family, seed);
     let finished = start("faults", family, seed, base.path());
     let mut rotten = String::new();
     if finished.is_ok() && scenario.recovery.is_some() {
@@ -284,7 +284,7 @@ pub(crate) fn child() {
     let family = variable(FAMILY);
     let family = Family::ALL.into_iter().find(|each| format!("{each:?}") == family).expect("a family");
     let base = PathBuf::from(variable(DIRECTORY));
-    let scenario = Scenario::of(family, seed);
+    let scenario = Scenario::random(family, seed);
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     match phase.as_str() {
         "faults" => runtime.block_on(run_with_faults(family, seed, &base, &scenario)),
@@ -336,7 +336,7 @@ async fn check(base: &Path, scenario: &Scenario) {
 
 /// Changes bytes of a closed store.
 fn rot(store: &Path, seed: u64) -> std::io::Result<String> {
-    let mut random = Random::of(seed, "rot");
+    let mut random = Random::for_purpose(seed, "rot");
     let mut files = Vec::new();
     let mut below = vec![store.join("data")];
     while let Some(directory) = below.pop() {

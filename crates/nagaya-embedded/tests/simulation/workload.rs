@@ -144,7 +144,7 @@ pub(crate) struct Workload {
 
 impl Workload {
     pub(crate) fn new(seed: u64) -> Self {
-        let mut random = Random::of(seed, "workload");
+        let mut random = Random::for_purpose(seed, "workload");
         let steps = 20 + random.below(60);
         Workload { random, known: BTreeMap::new(), steps, large: if seed.is_multiple_of(2) { 2 } else { 5 } }
     }

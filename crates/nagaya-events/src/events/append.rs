@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 
 use super::{
     Appended, Events, LoadedAggregate,
-    build::{EventBuilder, end_of_chain, fields},
+    build::{EventBuilder, end_of_chain, event_fields},
     idempotency::IdempotentRequest,
 };
 use crate::{Context, Evolve, Failure, chain, error::is_lost_race, seal};
@@ -38,7 +38,7 @@ impl<S: Evolve> Events<S> {
         }
         let mut set = tenant.change_set();
         for event in &*stored {
-            set = set.create(&self.layout.events.name, fields(&self.layout, event));
+            set = set.create(&self.layout.events.name, event_fields(&self.layout, event));
         }
         if let (Some(latest), false) = (&latest, events.is_empty()) {
             let entity = &self.layout.head;
@@ -60,7 +60,7 @@ impl<S: Evolve> Events<S> {
         }
         if let (Some(once), Some(latest)) = (once, &latest) {
             if let Some(entity) = &self.layout.idempotency {
-                let mut record = object([
+                let mut record = json_object([
                     ("idempotencyKey", once.record_id.as_str().into()),
                     ("eventId", latest.id.as_str().into()),
                     ("requestHash", once.hash.as_str().into()),
@@ -84,6 +84,6 @@ impl<S: Evolve> Events<S> {
 }
 
 /// A JSON object with these fields.
-pub(super) fn object(fields: impl IntoIterator<Item = (&'static str, Json)>) -> Map<String, Json> {
+pub(super) fn json_object(fields: impl IntoIterator<Item = (&'static str, Json)>) -> Map<String, Json> {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -95,7 +95,7 @@ pub(super) fn end_of_chain(before: &str, events: &[RecordedEvent]) -> String {
 }
 
 /// The fields of an event's record, without the tenant, which the tenancy layer sets.
-pub(super) fn fields(layout: &Layout, event: &RecordedEvent) -> Map<String, Json> {
+pub(super) fn event_fields(layout: &Layout, event: &RecordedEvent) -> Map<String, Json> {
     let mut metadata = event.metadata.clone();
     if let Some(tenant) = layout.events.tenant.as_deref().and_then(|path| path.strip_prefix("metadata.")) {
         remove_at(&mut metadata, tenant);

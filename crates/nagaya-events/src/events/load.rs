@@ -24,7 +24,7 @@ impl<S: Evolve> Events<S> {
     ) -> Result<LoadedAggregate<S>, Error> {
         let head = match tenant.get(&self.layout.head.name, &[id]).await {
             Ok(head) => head,
-            Err(error) if error.is_not_found() => return Ok(initial(None)),
+            Err(error) if error.is_not_found() => return Ok(initial_aggregate(None)),
             Err(error) => return Err(error.into()),
         };
         let (version, last) = self.position_of(&head)?;
@@ -42,7 +42,7 @@ impl<S: Evolve> Events<S> {
         }
         let version = until.is_none().then_some(version);
         let last = until.map_or(last, str::to_owned);
-        self.replay(tenant, id, initial(Some(head)), None, (version, &last)).await
+        self.replay(tenant, id, initial_aggregate(Some(head)), None, (version, &last)).await
     }
 
     /// Applies the events after a state, up to and including `last`, which must have that version.
@@ -55,7 +55,7 @@ impl<S: Evolve> Events<S> {
         (version, last): (Option<u64>, &str),
     ) -> Result<LoadedAggregate<S>, Error> {
         // Up to the head that was read: later events are not part of this state.
-        read(&self.layout, tenant, id, (from, Some(last)), |event| {
+        read_events(&self.layout, tenant, id, (from, Some(last)), |event| {
             // The last event of the snapshot.
             if loaded.latest.is_none() && from == Some(event.id.as_str()) && event.version == loaded.version {
                 loaded.latest = Some(event);
@@ -92,19 +92,19 @@ impl<S: Evolve> Events<S> {
 }
 
 /// The state before the first event.
-fn initial<S: Evolve>(head: Option<Record>) -> LoadedAggregate<S> {
+fn initial_aggregate<S: Evolve>(head: Option<Record>) -> LoadedAggregate<S> {
     LoadedAggregate { state: S::default(), version: 0, latest: None, head }
 }
 
 /// Reads the events of an aggregate from one id up to and including another, page by page.
-pub(crate) async fn read(
+pub(crate) async fn read_events(
     layout: &Layout,
     tenant: &Tenant,
     id: &str,
     range: (Option<&str>, Option<&str>),
     on_event: impl FnMut(RecordedEvent) -> Result<(), Error> + Send,
 ) -> Result<(), Error> {
-    pages(layout, tenant, id, range, true, on_event).await
+    read_pages(layout, tenant, id, range, true, on_event).await
 }
 
 /// The same as they are stored, with encrypted personal fields.
@@ -114,10 +114,10 @@ pub(crate) async fn read_stored(
     id: &str,
     on_event: impl FnMut(RecordedEvent) -> Result<(), Error> + Send,
 ) -> Result<(), Error> {
-    pages(layout, tenant, id, (None, None), false, on_event).await
+    read_pages(layout, tenant, id, (None, None), false, on_event).await
 }
 
-async fn pages(
+async fn read_pages(
     layout: &Layout,
     tenant: &Tenant,
     id: &str,

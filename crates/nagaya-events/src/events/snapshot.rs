@@ -3,7 +3,7 @@
 use nagaya_tenancy::Tenant;
 use serde_json::Value as Json;
 
-use super::{Events, LoadedAggregate, append::object};
+use super::{Events, LoadedAggregate, append::json_object};
 use crate::{Error, Evolve, RecordedEvent};
 
 /// The name under which snapshots store the schema version of their state.
@@ -48,10 +48,10 @@ impl<S: Evolve> Events<S> {
             return;
         }
         let Ok(state) = serde_json::to_value(state) else { return };
-        let fields = object([
+        let fields = json_object([
             ("aggregateVersion", version.into()),
             ("lastEventId", latest.id.as_str().into()),
-            ("state", object([(SCHEMA_VERSION_FIELD, S::schema_version().into()), ("state", state)]).into()),
+            ("state", json_object([(SCHEMA_VERSION_FIELD, S::schema_version().into()), ("state", state)]).into()),
         ]);
         let mut new = fields.clone();
         new.insert(self.layout.id.clone(), id.into());

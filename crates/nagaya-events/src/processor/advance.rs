@@ -6,7 +6,7 @@ use nagaya_tenancy::{ChangeSet, Record, RecordOwner, Retry, Tenant};
 use serde_json::{Map, Value as Json};
 
 use super::{Checkpoint, Processor, checkpoint::BlockedEvent};
-use crate::{Error, ErrorKind, Item, RecordedEvent, error::is_lost_race, event_id, events::read, seal};
+use crate::{Error, ErrorKind, Item, RecordedEvent, error::is_lost_race, event_id, events::read_events, seal};
 
 /// How often a write is repeated that loses races.
 const MAX_ATTEMPTS: usize = 100;
@@ -70,7 +70,7 @@ impl Processor {
         let (mut failures, mut at_most) = (0, usize::MAX);
         let (mut retry, mut lost_race) = (Retry::new(MAX_ATTEMPTS), false);
         loop {
-            let checkpoint = self.checkpoint(tenant, id).await?;
+            let checkpoint = self.read_checkpoint(tenant, id).await?;
             let checkpoint = match (&checkpoint.parked, unpark) {
                 (None, None) => checkpoint,
                 // The events wait: unparking reads them all.
@@ -82,7 +82,8 @@ impl Processor {
                 (Some(_), Some(Unpark { skip: true, .. })) => checkpoint.skipped(),
                 (Some(_), Some(_)) => checkpoint.unparked(),
             };
-            let Pending { mut events, mut blocked } = self.pending(tenant, id, &checkpoint, &mut arrived).await?;
+            let Pending { mut events, mut blocked } =
+                self.pending_events(tenant, id, &checkpoint, &mut arrived).await?;
             if events.is_empty() && blocked.is_none() && unpark.is_none() {
                 return Ok((AdvanceState::UpToDate, None));
             }
@@ -95,7 +96,7 @@ impl Processor {
             // An aggregate without a checkpoint has no item. If one is stored nevertheless, the write fails and the next
             // attempt reads it.
             let is_new = checkpoint.is_new() && !lost_race;
-            let before = if is_new { None } else { self.item(tenant, id).await? };
+            let before = if is_new { None } else { self.read_item(tenant, id).await? };
             let folded = self.fold(before.as_ref(), events);
             blocked = folded.blocked.or(blocked);
             // Unparking is a write also without further events, unless the same event is still blocked.
@@ -103,8 +104,8 @@ impl Processor {
             if unparks || folded.last.is_some() {
                 let moved = folded.last.as_ref().map(|last| checkpoint.advanced_to(last.version, &last.id));
                 let built = (is_new && all && blocked.is_none()).then(|| folded.item.clone());
-                let set = self.change(tenant.change_set(), id, before.as_ref(), folded.item);
-                let mut set = self.write_checkpoint(set, id, moved.as_ref().unwrap_or(&checkpoint));
+                let set = self.add_item_write(tenant.change_set(), id, before.as_ref(), folded.item);
+                let mut set = self.add_checkpoint_write(set, id, moved.as_ref().unwrap_or(&checkpoint));
                 if unpark.is_some() {
                     set = self.remove_dead_letter(set, tenant, id).await?;
                 }
@@ -130,7 +131,7 @@ impl Processor {
                     }
                     Err(error) if error.is_permanent() => {
                         let Some(last) = &folded.last else { return Err(error.into()) };
-                        blocked = Some((BlockedEvent::of(last), error.into()));
+                        blocked = Some((BlockedEvent::from_event(last), error.into()));
                     }
                     Err(error) => return Err(error.into()),
                 }
@@ -141,7 +142,7 @@ impl Processor {
                 tokio::time::sleep(self.options.backoff * (1 << (failures - 1).min(10))).await;
                 continue;
             }
-            let checkpoint = self.checkpoint(tenant, id).await?;
+            let checkpoint = self.read_checkpoint(tenant, id).await?;
             let may_park = checkpoint.parked.as_ref().is_none_or(|parked| {
                 unpark.is_some_and(|unpark| unpark.version == parked.version && parked.version == event.version)
             });
@@ -158,7 +159,7 @@ impl Processor {
     }
 
     /// The events after a checkpoint, in order and without a gap, up to the last that has arrived; all, if none has.
-    async fn pending(
+    async fn pending_events(
         &self,
         tenant: &Tenant,
         id: &str,
@@ -180,7 +181,7 @@ impl Processor {
         let mut events: Vec<RecordedEvent> = Vec::new();
         let mut missing = None;
         let range = (from.as_deref(), until.as_deref());
-        let read = read(&self.layout, tenant, id, range, |event| {
+        let read = read_events(&self.layout, tenant, id, range, |event| {
             let expected = events.last().map_or(checkpoint.version, |last| last.version) + 1;
             if missing.is_none() && event.version > expected {
                 missing = Some(Error::damaged(id, format!("version {} is where {expected} should be", event.version)));
@@ -203,7 +204,7 @@ impl Processor {
         Ok(Pending { events, blocked })
     }
 
-    pub(crate) async fn item(&self, tenant: &Tenant, id: &str) -> Result<Option<Record>, Error> {
+    pub(crate) async fn read_item(&self, tenant: &Tenant, id: &str) -> Result<Option<Record>, Error> {
         match tenant.get(self.projection.entity(), &[id]).await {
             Ok(record) => Ok(Some(record)),
             Err(error) if error.is_not_found() => Ok(None),
@@ -220,7 +221,7 @@ impl Processor {
                     folded.last = Some(event);
                 }
                 Err(error) => {
-                    folded.blocked = Some((BlockedEvent::of(&event), error));
+                    folded.blocked = Some((BlockedEvent::from_event(&event), error));
                     break;
                 }
             }
@@ -245,7 +246,7 @@ impl Processor {
     }
 
     /// Adds to a set the write that turns one state of an item into another.
-    pub(crate) fn change(&self, set: ChangeSet, id: &str, before: Option<&Record>, after: Item) -> ChangeSet {
+    pub(crate) fn add_item_write(&self, set: ChangeSet, id: &str, before: Option<&Record>, after: Item) -> ChangeSet {
         let entity = self.projection.entity();
         match (before, after) {
             (None, None) => set,
@@ -295,7 +296,7 @@ impl Processor {
         let mut fields = parked.parked.as_ref().map(|parked| parked.fields.clone()).unwrap_or_default();
         fields.insert("tenant".to_owned(), (*tenant.principal().tenant).into());
         fields.insert("aggregateId".to_owned(), id.into());
-        let set = self.write_checkpoint(tenant.change_set(), id, &parked);
+        let set = self.add_checkpoint_write(tenant.change_set(), id, &parked);
         set.side_record(self.projection.entity(), RecordOwner::System, &name, Some(fields), read.as_ref())
             .commit()
             .await?;

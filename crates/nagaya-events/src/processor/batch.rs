@@ -102,7 +102,7 @@ impl Processor {
                 Some((tenant, _)) => tenant.clone(),
                 None => self.tenant(generation, &name)?,
             };
-            work.push(Box::pin(self.prepare(tenant, id, events)));
+            work.push(Box::pin(self.prepare_or_apply_alone(tenant, id, events)));
         }
         let mut done = stream::iter(work).buffer_unordered(self.options.at_once);
         let mut outcomes = Vec::new();
@@ -115,7 +115,12 @@ impl Processor {
         Ok(outcomes)
     }
 
-    async fn prepare(&self, tenant: Tenant, id: String, events: Vec<RecordedEvent>) -> Result<Prepared, Error> {
+    async fn prepare_or_apply_alone(
+        &self,
+        tenant: Tenant,
+        id: String,
+        events: Vec<RecordedEvent>,
+    ) -> Result<Prepared, Error> {
         match self.prepare_item(&tenant, &id, events).await? {
             Ok(mut one) => {
                 one.events = Vec::from_iter(one.events.pop());
@@ -162,10 +167,11 @@ impl Processor {
         let (mut outcomes, mut events) = (Vec::with_capacity(ready.len()), Vec::with_capacity(ready.len()));
         let mut set = tenant.change_set();
         for one in ready {
-            let built = one.is_new.then(|| ContentDigest::of(&tenant.principal().tenant, &one.id, one.item.as_ref()));
+            let built =
+                one.is_new.then(|| ContentDigest::of_item(&tenant.principal().tenant, &one.id, one.item.as_ref()));
             outcomes.push(AdvanceOutcome { state: AdvanceState::UpToDate, built });
-            set = self.change(set, &one.id, one.before.as_ref(), one.item);
-            set = self.write_checkpoint(set, &one.id, &one.checkpoint);
+            set = self.add_item_write(set, &one.id, one.before.as_ref(), one.item);
+            set = self.add_checkpoint_write(set, &one.id, &one.checkpoint);
             events.push((one.id, one.events));
         }
         let written = if events.is_empty() { Ok(Vec::new()) } else { set.commit().await };
@@ -188,7 +194,7 @@ impl Processor {
         events: Vec<RecordedEvent>,
     ) -> Result<AdvanceOutcome, Error> {
         let (state, built) = self.advance_or_unpark(tenant, &id, events, None).await?;
-        let built = built.map(|item| ContentDigest::of(&tenant.principal().tenant, &id, item.as_ref()));
+        let built = built.map(|item| ContentDigest::of_item(&tenant.principal().tenant, &id, item.as_ref()));
         Ok(AdvanceOutcome { state, built })
     }
 
@@ -199,13 +205,13 @@ impl Processor {
         id: &str,
         events: Vec<RecordedEvent>,
     ) -> Result<Result<PreparedItem, Vec<RecordedEvent>>, Error> {
-        let checkpoint = self.checkpoint(tenant, id).await?;
+        let checkpoint = self.read_checkpoint(tenant, id).await?;
         let complete = events.iter().zip(checkpoint.version + 1..).all(|(event, version)| event.version == version);
         let Some(last) = events.last().filter(|_| complete && checkpoint.parked.is_none()) else {
             return Ok(Err(events));
         };
         let checkpoint = checkpoint.advanced_to(last.version, &last.id);
-        let before = if checkpoint.is_new() { None } else { self.item(tenant, id).await? };
+        let before = if checkpoint.is_new() { None } else { self.read_item(tenant, id).await? };
         let mut decrypted = Cow::Borrowed(events.as_slice());
         if self.layout.keys.is_some() {
             seal::open(&self.layout, tenant, decrypted.to_mut()).await?;

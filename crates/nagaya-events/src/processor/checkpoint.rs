@@ -36,7 +36,7 @@ pub(crate) struct BlockedEvent {
 }
 
 impl BlockedEvent {
-    pub(crate) fn of(event: &RecordedEvent) -> Self {
+    pub(crate) fn from_event(event: &RecordedEvent) -> Self {
         BlockedEvent { version: event.version, event: event.id.clone(), event_type: event.raw.event_type.clone() }
     }
 
@@ -103,7 +103,7 @@ impl Processor {
         format!("{}{}:{tenant}:{id}", self.parked_prefix(), tenant.len())
     }
 
-    pub(crate) async fn checkpoint(&self, tenant: &Tenant, id: &str) -> Result<Checkpoint, Error> {
+    pub(crate) async fn read_checkpoint(&self, tenant: &Tenant, id: &str) -> Result<Checkpoint, Error> {
         let note = tenant.side_record(self.projection.entity(), RecordOwner::Tenant, &self.checkpoint_name(id)).await?;
         let Some(note) = note else { return Ok(Checkpoint::default()) };
         let parked = note.fields.get("parked").and_then(Json::as_object).map(|fields| Parked {
@@ -116,7 +116,7 @@ impl Processor {
     }
 
     /// Adds the write of a checkpoint to a set, on the condition that it is still the one that was read.
-    pub(crate) fn write_checkpoint(&self, set: ChangeSet, id: &str, to: &Checkpoint) -> ChangeSet {
+    pub(crate) fn add_checkpoint_write(&self, set: ChangeSet, id: &str, to: &Checkpoint) -> ChangeSet {
         let mut fields = Map::new();
         fields.insert("version".to_owned(), to.version.into());
         if let Some(last) = &to.last {

@@ -88,7 +88,7 @@ pub struct StepReport {
     /// Events among them.
     pub events: usize,
     /// Aggregates that were parked, or are.
-    pub parked: usize,
+    pub parked_aggregates: usize,
 }
 
 /// The user of the processor in audit records.
@@ -99,7 +99,7 @@ const REASON: &str = "keeps projections up to date with events";
 impl Processor {
     /// A processor for one of an aggregate's projections.
     pub fn new(nagaya: &Nagaya, projection: Arc<dyn Projection>, options: Options) -> Result<Self, Error> {
-        let layout = Arc::new(Layout::of(nagaya.design(), projection.aggregate())?);
+        let layout = Arc::new(Layout::from_design(nagaya.design(), projection.aggregate_name())?);
         let entity = projection.entity();
         let (_, table) = layout.projection(entity).ok_or_else(|| ErrorKind::NoProjection(entity.to_owned()))?;
         let table = table.to_owned();
@@ -131,7 +131,7 @@ impl Processor {
     }
 
     /// The projection that it keeps up to date.
-    pub fn projection(&self) -> &str {
+    pub fn projection_name(&self) -> &str {
         self.projection.entity()
     }
 
@@ -161,7 +161,7 @@ impl Processor {
                 let aggregates = self.by_aggregate(std::mem::take(&mut page.changes));
                 // An unreadable event counts as one.
                 let events = aggregates.values().map(|events| events.len().max(1)).sum();
-                StepReport { read: page.read, events, parked: self.apply_all(aggregates).await? }
+                StepReport { read: page.read, events, parked_aggregates: self.apply_all(aggregates).await? }
             };
             self.subscription.acknowledge(page, step.events > 0).await?;
             Ok(step)
@@ -174,7 +174,7 @@ impl Processor {
         for generation in Generations::read(self).await?.all() {
             let progress = self.catch_up_generation(generation).await?;
             step.events += usize::try_from(progress.events).unwrap_or(usize::MAX);
-            step.parked += progress.parked;
+            step.parked_aggregates += progress.parked;
         }
         Ok(StepReport { read: step.events.max(1), ..step })
     }

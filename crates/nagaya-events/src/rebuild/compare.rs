@@ -5,12 +5,13 @@ use serde_json::{Map, Value as Json};
 
 use super::{PAGE_SIZE, Progress, ProgressCallback, VerificationReport, pass::Job};
 use crate::{
-    Error, Item, Processor, RecordedEvent, chain, error::is_lost_race, events::read, processor::AdvanceState, seal,
+    Error, Item, Processor, RecordedEvent, chain, error::is_lost_race, events::read_events, processor::AdvanceState,
+    seal,
 };
 
 impl Processor {
     /// The item that events give.
-    fn expected(&self, events: &[RecordedEvent]) -> Result<Item, Error> {
+    fn expected_item(&self, events: &[RecordedEvent]) -> Result<Item, Error> {
         let mut item = None;
         for event in events {
             item = self.apply(item, event)?;
@@ -26,7 +27,7 @@ impl Processor {
         tell: ProgressCallback<'_>,
     ) -> Result<VerificationReport, Error> {
         let tell = |progress| tell(Progress { checking: true, ..progress });
-        let checked = self.pass(tenant, &tell, Job::Check { generation, repair: false }).await?;
+        let checked = self.run_pass(tenant, &tell, Job::Check { generation, repair: false }).await?;
         let mut verified = VerificationReport { generation, ..checked.verified };
         for (owner, id, record) in self.items_without_events(generation, tenant).await? {
             verified.found.add(&owner, &id, Some(&self.own_fields(&record)));
@@ -36,7 +37,7 @@ impl Processor {
     }
 
     /// Compares an aggregate's item with its events, at the version of the item.
-    pub(super) async fn compare(
+    pub(super) async fn compare_item_with_events(
         &self,
         tenant: &Tenant,
         mut events: Vec<RecordedEvent>,
@@ -50,15 +51,15 @@ impl Processor {
         let mut parked = false;
         seal::open(&self.layout, tenant, &mut events).await?;
         loop {
-            let mut checkpoint = self.checkpoint(tenant, &id).await?;
+            let mut checkpoint = self.read_checkpoint(tenant, &id).await?;
             // Later events may be in the item already, and earlier ones may not be in it yet.
             if checkpoint.version < last && checkpoint.parked.is_none() {
                 parked = self.advance(tenant, &id, events.clone()).await? == AdvanceState::Parked;
                 verified.behind = u64::from(!parked);
-                checkpoint = self.checkpoint(tenant, &id).await?;
+                checkpoint = self.read_checkpoint(tenant, &id).await?;
             }
-            let item = self.item(tenant, &id).await?;
-            let again = self.checkpoint(tenant, &id).await?;
+            let item = self.read_item(tenant, &id).await?;
+            let again = self.read_checkpoint(tenant, &id).await?;
             if again.version != checkpoint.version {
                 continue;
             }
@@ -76,7 +77,7 @@ impl Processor {
                 return Ok(verified);
             }
             // An event that cannot be applied was dropped on purpose: the correct item is unknown.
-            let Ok(expected) = self.expected(&events) else {
+            let Ok(expected) = self.expected_item(&events) else {
                 verified.expected.add(&owner, &id, found.as_ref());
                 verified.add_mismatch(&owner, &id, "leaves out an event that cannot be applied");
                 return Ok(verified);
@@ -102,22 +103,22 @@ impl Processor {
         let mut retry = Retry::new(100);
         loop {
             retry.attempt().await?;
-            let checkpoint = self.checkpoint(tenant, id).await?;
+            let checkpoint = self.read_checkpoint(tenant, id).await?;
             if checkpoint.parked.is_some() {
                 return Ok(false);
             }
             let events = self.read_events(tenant, id, None).await?;
             // An item without an event that was dropped on purpose stays as it is.
-            let Ok(expected) = self.expected(&events) else { return Ok(false) };
-            let before = self.item(tenant, id).await?;
+            let Ok(expected) = self.expected_item(&events) else { return Ok(false) };
+            let before = self.read_item(tenant, id).await?;
             let found = before.as_ref().map(|record| self.own_fields(record));
             let Some(last) = events.last() else { return Ok(false) };
             if checkpoint.version == last.version && is_equal(expected.as_ref(), found.as_ref()) {
                 return Ok(false);
             }
             let moved = checkpoint.advanced_to(last.version, &last.id);
-            let set = self.change(tenant.change_set(), id, before.as_ref(), expected);
-            match self.write_checkpoint(set, id, &moved).commit().await {
+            let set = self.add_item_write(tenant.change_set(), id, before.as_ref(), expected);
+            match self.add_checkpoint_write(set, id, &moved).commit().await {
                 Ok(_) => return Ok(true),
                 Err(error) if is_lost_race(&error) => {}
                 Err(error) => return Err(error.into()),
@@ -128,7 +129,7 @@ impl Processor {
     /// The events of an aggregate up to and including one of them; all, if there is none.
     async fn read_events(&self, tenant: &Tenant, id: &str, until: Option<&str>) -> Result<Vec<RecordedEvent>, Error> {
         let mut events = Vec::new();
-        read(&self.layout, tenant, id, (None, until), |event| {
+        read_events(&self.layout, tenant, id, (None, until), |event| {
             events.push(event);
             Ok(())
         })
@@ -142,7 +143,7 @@ impl Processor {
         generation: u32,
         tenant: Option<&str>,
     ) -> Result<Vec<(String, String, Record)>, Error> {
-        let items = self.items(generation).await?;
+        let items = self.item_source(generation).await?;
         // The items of a tenant come together: one handle at a time is enough.
         let mut handle: Option<(String, Tenant)> = None;
         let (mut found, mut after) = (Vec::new(), None);
@@ -157,7 +158,7 @@ impl Processor {
                     _ => self.tenant(generation, &owner)?,
                 };
                 let id = record.id().concat();
-                let has_events = self.checkpoint(&tenant, &id).await?.version > 0;
+                let has_events = self.read_checkpoint(&tenant, &id).await?.version > 0;
                 handle = Some((owner.clone(), tenant));
                 if !has_events {
                     found.push((owner, id, record));

@@ -42,7 +42,7 @@ impl Processor {
         let generation = self.start_generation().await?;
         // An earlier run may have parked events that can be applied by now.
         self.unpark_all(generation).await?;
-        let built = self.pass(None, tell, Job::Advance(generation)).await?;
+        let built = self.run_pass(None, tell, Job::Advance(generation)).await?;
         let verified = match self.verify_built(generation, &built).await? {
             Some(verified) => verified,
             // There were items before, or events have come since: compare each item with its events.
@@ -61,7 +61,7 @@ impl Processor {
         if built.has_others || parked > 0 {
             return Ok(None);
         }
-        let found = self.content(generation).await?;
+        let found = self.digest_generation(generation).await?;
         let verified = VerificationReport {
             generation,
             events,
@@ -74,12 +74,12 @@ impl Processor {
     }
 
     /// The stored items of a generation.
-    async fn content(&self, generation: u32) -> Result<ContentDigest, Error> {
-        let items = self.items(generation).await?;
+    async fn digest_generation(&self, generation: u32) -> Result<ContentDigest, Error> {
+        let items = self.item_source(generation).await?;
         let mut tasks: JoinSet<Result<ContentDigest, Error>> = JoinSet::new();
-        for segment in 0..self.segments() {
-            let (processor, items, segment) = (self.clone(), items.clone(), (segment, self.segments()));
-            tasks.spawn(async move { processor.content_of(&items, segment).await }.boxed());
+        for segment in 0..self.segment_count() {
+            let (processor, items, segment) = (self.clone(), items.clone(), (segment, self.segment_count()));
+            tasks.spawn(async move { processor.digest_segment(&items, segment).await }.boxed());
         }
         let mut content = ContentDigest::default();
         while !tasks.is_empty() {
@@ -88,7 +88,7 @@ impl Processor {
         Ok(content)
     }
 
-    async fn content_of(&self, items: &ChangeSource, segment: (u32, u32)) -> Result<ContentDigest, Error> {
+    async fn digest_segment(&self, items: &ChangeSource, segment: (u32, u32)) -> Result<ContentDigest, Error> {
         let (mut content, mut after) = (ContentDigest::default(), None);
         loop {
             let page = items.scan(segment, after, Some(PAGE_SIZE)).await?;
@@ -103,7 +103,7 @@ impl Processor {
     }
 
     /// The source of the projection's items in a generation.
-    async fn items(&self, generation: u32) -> Result<ChangeSource, Error> {
+    async fn item_source(&self, generation: u32) -> Result<ChangeSource, Error> {
         let operator =
             self.nagaya_of_generation(generation).operator("verifies a projection", self.operator.principal());
         Ok(operator.change_source(self.projection.entity()).await?)
@@ -128,7 +128,7 @@ impl Processor {
     pub async fn repair(&self, tenant: &str, tell: ProgressCallback<'_>) -> Result<u64, Error> {
         let generation = Generations::read(self).await?.current;
         let handle = self.tenant(generation, tenant)?;
-        let checked = self.pass(Some(tenant), tell, Job::Check { generation, repair: true }).await?;
+        let checked = self.run_pass(Some(tenant), tell, Job::Check { generation, repair: true }).await?;
         let mut repaired = checked.repaired;
         for (_, id, record) in self.items_without_events(generation, Some(tenant)).await? {
             match handle.delete(self.projection.entity(), &[&id], &record).await {
@@ -142,6 +142,6 @@ impl Processor {
 
     /// Applies all stored events to a generation.
     pub(crate) async fn catch_up_generation(&self, generation: u32) -> Result<Progress, Error> {
-        Ok(self.pass(None, &|_| {}, Job::Advance(generation)).await?.progress)
+        Ok(self.run_pass(None, &|_| {}, Job::Advance(generation)).await?.progress)
     }
 }

@@ -107,7 +107,7 @@ pub(super) fn task_result<T: Default>(task: Option<Result<Result<T, Error>, Join
 impl Processor {
     /// Does a job with the events of each aggregate of a tenant, or of all; many aggregates at a time, on all CPUs, with a
     /// bounded number of them in memory. Two tasks take turns to read each segment, and each works on what it has read.
-    pub(super) fn pass<'a>(
+    pub(super) fn run_pass<'a>(
         &'a self,
         tenant: Option<&'a str>,
         tell: ProgressCallback<'a>,
@@ -118,8 +118,8 @@ impl Processor {
             let limit = if matches!(job, Job::Advance(_)) { EVENTS_PER_PAGE } else { PAGE_SIZE };
             let counters = Arc::new(Counters::default());
             let mut tasks: JoinSet<Result<PassResult, Error>> = JoinSet::new();
-            for segment in 0..self.segments() {
-                let segment = (segment, self.segments());
+            for segment in 0..self.segment_count() {
+                let segment = (segment, self.segment_count());
                 let reader = SegmentReader::new(source.clone(), segment, tenant.clone(), limit);
                 let reader = Arc::new(Mutex::new(reader));
                 // While one waits for the store, the other works.
@@ -142,7 +142,7 @@ impl Processor {
     }
 
     /// How many segments are read in parallel.
-    pub(super) fn segments(&self) -> u32 {
+    pub(super) fn segment_count(&self) -> u32 {
         u32::try_from(self.options.tasks).unwrap_or(1).max(1)
     }
 
@@ -171,7 +171,7 @@ impl Processor {
                             let (tenant, mut result) = (self.tenant(generation, &owner)?, PassResult::default());
                             match repair {
                                 true => result.repaired = u64::from(self.repair_item(&tenant, &id).await?),
-                                false => result.verified = self.compare(&tenant, events).await?,
+                                false => result.verified = self.compare_item_with_events(&tenant, events).await?,
                             }
                             Ok::<_, Error>(result)
                         };

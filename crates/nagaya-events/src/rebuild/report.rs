@@ -51,7 +51,7 @@ const MAX_NAMED_MISMATCHES: usize = 20;
 
 impl ContentDigest {
     /// Of one item, or of none.
-    pub(crate) fn of(tenant: &str, id: &str, item: Option<&Map<String, Json>>) -> Self {
+    pub(crate) fn of_item(tenant: &str, id: &str, item: Option<&Map<String, Json>>) -> Self {
         let mut content = ContentDigest::default();
         content.add(tenant, id, item);
         content

@@ -58,7 +58,7 @@ impl App {
     fn on(store: Arc<dyn Store>, engine: Arc<EmbeddedStore>, clock: ManualClock) -> Self {
         let settings = Settings { clock: clock.clock(), ..Settings::default() };
         let nagaya = Nagaya::open_with(design(), Arc::clone(&store), settings);
-        let events = Events::of(&design(), "todo", EventsOptions::default()).expect("an aggregate");
+        let events = Events::new(&design(), "todo", EventsOptions::default()).expect("an aggregate");
         App { store, engine, nagaya, events, list: List::new(), clock }
     }
 
@@ -75,7 +75,7 @@ impl App {
     /// The events, with a snapshot after so many.
     pub(crate) fn with_snapshots(&self, every: u64) -> Events<Todo> {
         let options = EventsOptions { snapshot_every: every, ..EventsOptions::default() };
-        Events::of(&design(), "todo", options).expect("an aggregate")
+        Events::new(&design(), "todo", options).expect("an aggregate")
     }
 
     pub(crate) fn family(&self, name: &str) -> Tenant {

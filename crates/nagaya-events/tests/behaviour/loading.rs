@@ -121,7 +121,7 @@ async fn an_invalid_snapshot_is_ignored() {
 async fn an_old_event_is_upcast_step_by_step() {
     let app = App::new().await;
     app.execute_all(1, [create("milk"), Command::Rename("bread".to_owned()), Command::Complete(true)]).await;
-    let later: Events<LaterTodo> = Events::of(&design(), "todo", EventsOptions::default()).expect("an aggregate");
+    let later: Events<LaterTodo> = Events::new(&design(), "todo", EventsOptions::default()).expect("an aggregate");
     let loaded = later.load(&app.family("f1"), &id(1)).await.expect("loaded");
     assert_eq!((loaded.state.name.as_str(), loaded.version), ("bread", 3));
     // The stored event stays as it was written.

@@ -149,7 +149,7 @@ impl List {
 }
 
 impl Projection for List {
-    fn aggregate(&self) -> &str {
+    fn aggregate_name(&self) -> &str {
         "todo"
     }
 

@@ -48,7 +48,8 @@ impl Call {
                 Problem::not_found()
             }
             ErrorKind::Invalid(problems) => {
-                let problem = Problem::of(ProblemCode::BAD_PARAMETER, "A parameter is wrong; `errors` says which.");
+                let problem =
+                    Problem::from_code(ProblemCode::BAD_PARAMETER, "A parameter is wrong; `errors` says which.");
                 problems.iter().fold(problem, |all, each| all.with_parameter(&each.path, sentence(&each.message)))
             }
             _ => error.into(),

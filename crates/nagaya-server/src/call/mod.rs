@@ -206,7 +206,7 @@ impl Call {
         match self.header("if-match") {
             Some(header) if !etag_matches(header, &tag(record), false) => {
                 let detail = "The item has changed: read it again, and send its new `ETag`.";
-                Err(Problem::of(ProblemCode::VERSION_CONFLICT, detail))
+                Err(Problem::from_code(ProblemCode::VERSION_CONFLICT, detail))
             }
             _ => Ok(()),
         }
@@ -216,7 +216,7 @@ impl Call {
     pub fn idempotency_key(&self) -> Result<Option<&str>, Problem> {
         let Some(key) = self.headers.get("idempotency-key") else { return Ok(None) };
         let refused = |why: &str| {
-            Problem::of(ProblemCode::BAD_IDEMPOTENCY_KEY, "The key has to be 1 to 255 printable characters.")
+            Problem::from_code(ProblemCode::BAD_IDEMPOTENCY_KEY, "The key has to be 1 to 255 printable characters.")
                 .with_parameter("Idempotency-Key", why)
         };
         match key.to_str() {

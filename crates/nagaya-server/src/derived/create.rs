@@ -8,7 +8,7 @@ use crate::{Answer, Call, Problem, call::with_handle, route::EntityId};
 pub(super) async fn create(call: &mut Call, id: EntityId) -> Result<Answer, Problem> {
     let fields = std::mem::take(&mut call.body);
     let handle = call.write_handle()?;
-    let entity = id.of(call.design());
+    let entity = id.entity_in(call.design());
 
     let set = call.idempotent(with_handle!(&handle, handle => handle.change_set()), (&entity.name, &fields))?;
     let set = set.create(&entity.name, fields);

@@ -7,7 +7,7 @@ use crate::{Answer, Call, Problem, route::AccessId};
 
 /// Answers an access pattern: with a page, the first item, or a count.
 pub(super) async fn list(call: &Call, id: AccessId) -> Result<Answer, Problem> {
-    let access = id.of(call.design());
+    let access = id.pattern_in(call.design());
     let page = call.list_access(access, &[]).await?;
     match access.returns {
         ResultKind::One => {

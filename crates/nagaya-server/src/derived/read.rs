@@ -10,7 +10,7 @@ use crate::{
 
 /// Reads an item by its id; 304 if the caller has the current version.
 pub(super) async fn read(call: &Call, id: EntityId) -> Result<Answer, Problem> {
-    let entity = id.of(call.design());
+    let entity = id.entity_in(call.design());
     let record = call.read_handle()?.get(&entity.name, &call.id()).await?;
     Ok(record_or_not_modified(call, record))
 }

@@ -6,7 +6,7 @@ use crate::{Answer, Call, Problem, call::with_handle, route::EntityId};
 pub(super) async fn update(call: &mut Call, id: EntityId) -> Result<Answer, Problem> {
     let patch = std::mem::take(&mut call.body);
     let handle = call.write_handle()?;
-    let entity = id.of(call.design());
+    let entity = id.entity_in(call.design());
     let expected = call.expected_version(&entity.name).await?;
 
     let record = with_handle!(&handle, handle => handle.update(&entity.name, &call.id(), patch, expected).await)?;

@@ -110,7 +110,7 @@ impl Health {
 
     /// `/readyz`: the stores answer, and the server is not stopping.
     pub(crate) async fn ready(&self) -> Result<Response, Problem> {
-        let unready = |code, detail: String| Problem::of(code, detail).retry_after(1);
+        let unready = |code, detail: String| Problem::from_code(code, detail).retry_after(1);
         if self.stopping.load(Ordering::Acquire) {
             return Err(unready(ProblemCode::STOPPING, "The server is stopping.".to_owned()));
         }

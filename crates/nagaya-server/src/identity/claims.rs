@@ -24,7 +24,7 @@ pub struct Claims {
 
 impl Claims {
     /// The claims that a design names.
-    pub fn of(design: &Design) -> Self {
+    pub fn from_design(design: &Design) -> Self {
         let tenant = &design.tenant;
         Claims { tenant: tenant.claim.clone(), roles: tenant.roles.clone(), member_of: tenant.member_of.clone() }
     }
@@ -45,7 +45,7 @@ impl Claims {
             let tenants = texts(tenants).ok_or_else(|| missing_claim(name))?;
             if !tenants.iter().any(|each| each == tenant) {
                 let detail = "The user of the token does not belong to its tenant.";
-                return Err(Problem::of(ProblemCode::NOT_A_MEMBER, detail));
+                return Err(Problem::from_code(ProblemCode::NOT_A_MEMBER, detail));
             }
         }
         Ok(Caller { user: user.into(), tenant: tenant.map(Into::into), roles: roles.into(), expires })

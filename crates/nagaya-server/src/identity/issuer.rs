@@ -122,7 +122,7 @@ impl Issuer {
             // The key may be new: it is unknown whether the token is valid.
             None if self.0.failed.load(Ordering::Relaxed) => {
                 let detail = "The keys of the token's issuer cannot be fetched.";
-                let problem = Problem::of(ProblemCode::ISSUER_UNREACHABLE, detail);
+                let problem = Problem::from_code(ProblemCode::ISSUER_UNREACHABLE, detail);
                 Err(problem.retry_after(RETRY_AFTER))
             }
             None => Err(bad_token(with_hint(

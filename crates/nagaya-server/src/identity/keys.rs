@@ -34,14 +34,14 @@ pub(super) struct Key {
 
 impl Key {
     /// The key, if it is for signatures of an accepted algorithm.
-    fn of(jwk: Jwk) -> Option<Key> {
+    fn from_jwk(jwk: Jwk) -> Option<Key> {
         let common = &jwk.common;
         if !matches!(common.public_key_use, None | Some(PublicKeyUse::Signature))
             || common.key_operations.as_ref().is_some_and(|all| !all.contains(&KeyOperations::Verify))
         {
             return None;
         }
-        let (material, mut algorithms) = KeyMaterial::of(&jwk.algorithm)?;
+        let (material, mut algorithms) = KeyMaterial::from_parameters(&jwk.algorithm)?;
         algorithms
             .retain(|each| ACCEPTED.contains(each) && common.key_algorithm.is_none_or(|named| named == (*each).into()));
         (!algorithms.is_empty()).then_some(Key { jwk, material, algorithms, retired: AtomicBool::new(false) })
@@ -69,7 +69,7 @@ enum KeyMaterial {
 
 impl KeyMaterial {
     /// The numbers of a key, and the algorithms that a key of this kind and size is for.
-    fn of(parameters: &AlgorithmParameters) -> Option<(Self, Vec<Algorithm>)> {
+    fn from_parameters(parameters: &AlgorithmParameters) -> Option<(Self, Vec<Algorithm>)> {
         let bytes = |text: &str| BASE64.decode(text).ok();
         match parameters {
             AlgorithmParameters::EllipticCurve(key) => {
@@ -147,7 +147,7 @@ impl Keys {
         let before = std::mem::take(&mut *keys);
         let key = |jwk| match before.iter().find(|key| key.jwk == jwk) {
             Some(same) => Some(Arc::clone(same)),
-            None => Key::of(jwk).map(Arc::new),
+            None => Key::from_jwk(jwk).map(Arc::new),
         };
         *keys = published.into_iter().filter_map(key).take(MAX_KEYS).collect();
         for key in before.iter().filter(|key| !keys.iter().any(|kept| Arc::ptr_eq(kept, key))) {

@@ -79,7 +79,7 @@ fn parts(token: &str) -> Option<Unverified<'_>> {
 
 /// The token is not accepted.
 pub(super) fn bad_token(detail: impl Into<String>) -> Problem {
-    Problem::of(ProblemCode::BAD_TOKEN, detail)
+    Problem::from_code(ProblemCode::BAD_TOKEN, detail)
 }
 
 /// A claim of the token is missing, or of another type.

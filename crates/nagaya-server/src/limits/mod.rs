@@ -96,7 +96,7 @@ impl SystemLimits {
             let detail = "The caller sends more requests than it may. `Retry-After` says when to go on.";
             // Rounded up: after this time a request is admitted.
             let seconds = u32::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX).max(1);
-            Problem::of(ProblemCode::RATE_LIMITED, detail).retry_after(seconds)
+            Problem::from_code(ProblemCode::RATE_LIMITED, detail).retry_after(seconds)
         })
     }
 }

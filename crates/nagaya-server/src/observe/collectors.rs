@@ -84,7 +84,7 @@ impl Collector for StoreUsageCollector {
             histogram(operation, family.encode_family(&[("operation", operation.name)])?)?;
         }
         let mut family = encoder.encode_descriptor("errors", "Calls that failed.", None, MetricType::Counter)?;
-        for (code, count) in &usage.errors {
+        for (code, count) in &usage.errors_by_code {
             ConstCounter::new(*count).encode(family.encode_family(&[("code", *code)])?)?;
         }
         let mut counter = |name, help, value: f64| {

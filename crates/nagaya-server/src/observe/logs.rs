@@ -46,9 +46,9 @@ pub struct LogGuard {
     _writer: WorkerGuard,
 }
 
-/// A filter that cannot be read.
+/// A filter that is not valid.
 #[derive(Debug, thiserror::Error)]
-#[error("the log filter `{filter}` cannot be read: {why}")]
+#[error("the log filter `{filter}` is not valid: {why}")]
 pub struct BadFilter {
     filter: String,
     why: String,
@@ -63,7 +63,7 @@ pub struct BadFilter {
 /// under the target `nagaya::library`.
 ///
 /// Panics are logged without their message, unless it is a constant of the program: a formatted message may contain
-/// personal data. A log that was started before stays as it is.
+/// personal data. If a log is already running, nothing changes.
 pub fn init(format: LogFormat, filter: &str) -> Result<LogGuard, BadFilter> {
     let lines = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(MAX_WAITING).thread_name("log");
     let (writer, guard) = lines.finish(std::io::stderr());
@@ -120,7 +120,7 @@ pub(crate) fn last_panic() -> Option<String> {
 fn panicked(panic: &PanicHookInfo<'_>) {
     let at = panic.location().map(|at| format!("{}:{}", at.file(), at.line()));
     // A message that is a constant contains no data of a request.
-    let said = panic.payload().downcast_ref::<&'static str>().copied();
-    tracing::error!(at = at.as_deref(), said, "a panic");
+    let panic_message = panic.payload().downcast_ref::<&'static str>().copied();
+    tracing::error!(at = at.as_deref(), panic_message, "the program panicked");
     PANICKED.set(at);
 }

@@ -358,7 +358,7 @@ mod tests {
             usage: StoreUsage {
                 operations: vec![OperationUsage { name: "get", buckets, seconds: 9.5 }],
                 conflicts: 2,
-                errors: vec![("busy", 6)],
+                errors_by_code: vec![("busy", 6)],
                 consumed: ConsumedCapacity { read_units: 0.5, write_units: 0.0 },
             },
         };

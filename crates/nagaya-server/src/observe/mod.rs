@@ -65,7 +65,7 @@ pub(crate) struct Observer {
 #[derive(Debug, Default)]
 pub(crate) struct RequestLog {
     pub(crate) origin: RequestOrigin,
-    route: OnceLock<Arc<RouteMetrics>>,
+    route_metrics: OnceLock<Arc<RouteMetrics>>,
     caller: OnceLock<Arc<Caller>>,
     code: OnceLock<Cow<'static, str>>,
     cause: OnceLock<String>,
@@ -74,7 +74,7 @@ pub(crate) struct RequestLog {
 impl RequestLog {
     /// Records the route that the request matched.
     pub(crate) fn matched(&self, route: Arc<RouteMetrics>) {
-        let _ = self.route.set(route);
+        let _ = self.route_metrics.set(route);
     }
 
     /// Records the caller.
@@ -119,7 +119,7 @@ impl Observer {
     }
 
     /// Assigns ids to a request, and starts its log.
-    pub(crate) fn begin(self: &Arc<Self>, peer: &Arc<str>, request: &mut Request) -> ObservedRequest {
+    pub(crate) fn observe_request(self: &Arc<Self>, peer: &Arc<str>, request: &mut Request) -> ObservedRequest {
         let origin = ids::origin(peer, self.trusted_proxies, request.headers());
         let log = Arc::new(RequestLog { origin, ..RequestLog::default() });
         request.extensions_mut().insert(Arc::clone(&log));
@@ -193,7 +193,7 @@ impl ObservedRequest {
     }
 
     fn route(&self) -> &RouteMetrics {
-        self.log.route.get().unwrap_or_else(|| self.observer.metrics.unrouted())
+        self.log.route_metrics.get().unwrap_or_else(|| self.observer.metrics.unrouted())
     }
 }
 

@@ -59,7 +59,7 @@ pub(crate) fn of_routes(system: &System, routes: &[Arc<Route>], custom: &[Custom
         },
     });
     let mut document = Document::new(json, design, source.names);
-    system.extension.complete_openapi(&mut document);
+    system.extension.customize_openapi(&mut document);
     document.into_json()
 }
 

@@ -49,15 +49,15 @@ impl Names {
 }
 
 fn operation(design: &Design, route: &Route, custom: &[CustomRoute]) -> String {
-    let of = |verb: &str, id: EntityId| format!("{verb}{}", pascal(&id.of(design).name));
+    let of = |verb: &str, id: EntityId| format!("{verb}{}", pascal(&id.entity_in(design).name));
     match route.operation {
         Operation::Create(id) => of("create", id),
         Operation::Read(id) => of("read", id),
         Operation::Update(id) => of("update", id),
         Operation::Delete(id) => of("delete", id),
-        Operation::List(id) => camel(&id.of(design).name),
+        Operation::List(id) => camel(&id.pattern_in(design).name),
         Operation::Custom(id) => {
-            let path = id.of(custom).map_or("", |route| route.path.as_str());
+            let path = id.find_in(custom).map_or("", |route| route.path.as_str());
             let fixed = path.split('/').filter(|segment| !segment.starts_with('{'));
             let words: Vec<_> = fixed.flat_map(|segment| segment.split(|each: char| !each.is_alphanumeric())).collect();
             camel(&format!("{}_{}", route.method.as_str().to_lowercase(), words.join("_")))

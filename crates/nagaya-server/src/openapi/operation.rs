@@ -39,7 +39,7 @@ pub(super) fn operation(source: &Source<'_>, at: usize, path: &Route) -> Json {
 }
 
 fn create(source: &Source<'_>, id: EntityId, in_path: &[(&str, &str)]) -> Json {
-    let entity = id.of(source.design);
+    let entity = id.entity_in(source.design);
     let names = &source.names.entities[id.0];
     let fields = &source.schemas[id.0].new;
     let example = example::new(source.design, entity, fields, source.now);
@@ -61,7 +61,7 @@ fn create(source: &Source<'_>, id: EntityId, in_path: &[(&str, &str)]) -> Json {
 }
 
 fn read(source: &Source<'_>, id: EntityId, in_path: &[(&str, &str)]) -> Json {
-    let entity = id.of(source.design);
+    let entity = id.entity_in(source.design);
     let item = responses::item("The item.", &source.names.entities[id.0].item, item_example(source, id));
     let mut parameters = id_parameters(entity, in_path);
     parameters.push(parameters::reference("IfNoneMatch"));
@@ -76,7 +76,7 @@ fn read(source: &Source<'_>, id: EntityId, in_path: &[(&str, &str)]) -> Json {
 }
 
 fn update(source: &Source<'_>, id: EntityId, in_path: &[(&str, &str)]) -> Json {
-    let entity = id.of(source.design);
+    let entity = id.entity_in(source.design);
     let names = &source.names.entities[id.0];
     let example = example::patch(source.design, entity, &source.schemas[id.0].patch, source.now);
     let item = responses::item("The item as it is now.", &names.item, item_example(source, id));
@@ -99,7 +99,7 @@ fn update(source: &Source<'_>, id: EntityId, in_path: &[(&str, &str)]) -> Json {
 }
 
 fn delete(source: &Source<'_>, id: EntityId, in_path: &[(&str, &str)]) -> Json {
-    let entity = id.of(source.design);
+    let entity = id.entity_in(source.design);
     let mut parameters = id_parameters(entity, in_path);
     parameters.push(parameters::reference("IfMatch"));
     let mut problems = vec![404, 412, 507];
@@ -130,7 +130,7 @@ fn delete(source: &Source<'_>, id: EntityId, in_path: &[(&str, &str)]) -> Json {
 }
 
 fn list(source: &Source<'_>, id: AccessId, in_path: &[(&str, &str)]) -> Json {
-    let access = id.of(source.design);
+    let access = id.pattern_in(source.design);
     let entity = &source.design.entities[access.entity];
     let mut parameters = parameters::of_access(source.design, access, in_path);
     let (item, example) = listed_item(source, access, entity);
@@ -160,7 +160,7 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 const STREAM: &str = "x-nagaya-stream";
 
 fn custom(source: &Source<'_>, id: CustomRouteId, route: &Route, in_path: &[(&str, &str)]) -> Json {
-    let Some(custom) = id.of(source.custom) else { return json!({}) };
+    let Some(custom) = id.find_in(source.custom) else { return json!({}) };
     let entity = custom.requires.as_ref().and_then(|(entity, _)| source.design.entity(entity));
     let parameter = |(field, name): &(&str, &str)| match entity {
         Some(entity) => parameters::of_id(entity, field, name),
@@ -242,7 +242,7 @@ fn links(source: &Source<'_>, id: EntityId) -> Json {
     let mut links = Map::new();
     for (to, route) in source.routes.iter().enumerate() {
         let is_lookup = |access: AccessId| {
-            let access = access.of(source.design);
+            let access = access.pattern_in(source.design);
             access.entity == id.0 && source.design.is_lookup(access)
         };
         let conditional = match route.operation {

@@ -70,7 +70,7 @@ struct SignInRequest {
 pub(super) fn routes(sign_in: &Arc<SignIn>, system: &System) -> MethodRouter {
     let (design, audience) = (&system.design, system.name.clone());
     let roles = json!({ "roles": roles(design) });
-    let claims = Claims::of(design);
+    let claims = Claims::from_design(design);
     let (for_roles, for_tokens) = (Arc::clone(sign_in), Arc::clone(sign_in));
     get(async move |request: Request| match for_roles.issuer(request.headers()) {
         Some(_) => answer(Answer::data(roles.clone())),
@@ -104,11 +104,12 @@ async fn token(
 ) -> Result<String, Problem> {
     // Browsers send this type to another origin only after a preflight, which is refused.
     if headers.get(header::CONTENT_TYPE).is_none_or(|value| value != "application/json") {
-        return Err(Problem::of(ProblemCode::NOT_JSON, "Send JSON, with `Content-Type: application/json`."));
+        return Err(Problem::from_code(ProblemCode::NOT_JSON, "Send JSON, with `Content-Type: application/json`."));
     }
     let bytes = body::read(body, MAX_BODY).await?;
-    let wanted: SignInRequest = serde_json::from_slice(&bytes)
-        .map_err(|error| Problem::of(ProblemCode::BAD_BODY, format!("The body is not a sign-in request: {error}.")))?;
+    let wanted: SignInRequest = serde_json::from_slice(&bytes).map_err(|error| {
+        Problem::from_code(ProblemCode::BAD_BODY, format!("The body is not a sign-in request: {error}."))
+    })?;
     let tenant = Some(wanted.tenant).filter(|tenant| !tenant.is_empty());
     let roles: Vec<_> = Some(wanted.role).filter(|role| !role.is_empty()).into_iter().collect();
     let grant = Grant {

@@ -58,7 +58,7 @@ struct Body<'p> {
 
 impl Problem {
     /// A problem with a code of the table, and a sentence for a person.
-    pub fn of(code: ProblemCode, detail: impl Into<String>) -> Self {
+    pub fn from_code(code: ProblemCode, detail: impl Into<String>) -> Self {
         Problem::new(code.status, code.code, detail)
     }
 
@@ -122,23 +122,23 @@ impl Problem {
 
     /// A parameter is not what it should be.
     pub fn bad_parameter(name: &str, detail: impl Into<String>) -> Self {
-        Problem::of(ProblemCode::BAD_PARAMETER, "A parameter is wrong; `errors` says which.")
+        Problem::from_code(ProblemCode::BAD_PARAMETER, "A parameter is wrong; `errors` says which.")
             .with_parameter(name, detail)
     }
 
     /// Nothing is here, or it belongs to another tenant.
     pub fn not_found() -> Self {
-        Problem::of(ProblemCode::NOT_FOUND, "There is nothing here.")
+        Problem::from_code(ProblemCode::NOT_FOUND, "There is nothing here.")
     }
 
     /// The caller's roles do not allow this.
     pub fn forbidden(detail: impl Into<String>) -> Self {
-        Problem::of(ProblemCode::FORBIDDEN, detail)
+        Problem::from_code(ProblemCode::FORBIDDEN, detail)
     }
 
     /// The server failed. The caller is not told why.
     pub fn internal() -> Self {
-        Problem::of(ProblemCode::INTERNAL, "Something failed inside the server.")
+        Problem::from_code(ProblemCode::INTERNAL, "Something failed inside the server.")
     }
 
     /// Refuses a body with errors in its fields, like the derived routes do.
@@ -149,7 +149,7 @@ impl Problem {
     /// The store has no space for a write.
     pub fn insufficient_storage() -> Self {
         let detail = "The store has no room for more. Nothing was written; reading still works.";
-        Problem::of(ProblemCode::INSUFFICIENT_STORAGE, detail)
+        Problem::from_code(ProblemCode::INSUFFICIENT_STORAGE, detail)
     }
 
     /// The answer, with the id of the request in the logs.
@@ -187,29 +187,31 @@ impl From<Error> for Problem {
             ErrorKind::NotFound { .. } => Problem::not_found(),
             ErrorKind::Invalid(problems) => {
                 let detail = "The request does not fit the design; `errors` says where.";
-                let problem = Problem::of(ProblemCode::INVALID, detail);
+                let problem = Problem::from_code(ProblemCode::INVALID, detail);
                 problems.iter().fold(problem, |all, each| all.with_field(&each.path, sentence(&each.message)))
             }
             ErrorKind::NoReference { field, entity } => {
-                let problem = Problem::of(ProblemCode::NO_REFERENCE, message);
+                let problem = Problem::from_code(ProblemCode::NO_REFERENCE, message);
                 problem.with_field(&field, format!("There is no such {entity}."))
             }
             ErrorKind::NotUnique { fields } => {
-                let problem = Problem::of(ProblemCode::TAKEN, message);
+                let problem = Problem::from_code(ProblemCode::TAKEN, message);
                 fields.iter().fold(problem, |all, field| all.with_field(field, "Is taken."))
             }
-            ErrorKind::VersionConflict { .. } => Problem::of(ProblemCode::VERSION_CONFLICT, message),
-            ErrorKind::Referenced { .. } => Problem::of(ProblemCode::REFERENCED, message),
-            ErrorKind::Contention => Problem::of(ProblemCode::CONTENDED, message).retry_after(1),
+            ErrorKind::VersionConflict { .. } => Problem::from_code(ProblemCode::VERSION_CONFLICT, message),
+            ErrorKind::Referenced { .. } => Problem::from_code(ProblemCode::REFERENCED, message),
+            ErrorKind::Contention => Problem::from_code(ProblemCode::CONTENDED, message).retry_after(1),
             ErrorKind::NoEntity(_) | ErrorKind::NoAccessPattern(_) => Problem::not_found(),
             ErrorKind::Walled(_) => Problem::forbidden("The token does not reach this."),
             ErrorKind::BadCursor => {
-                Problem::of(ProblemCode::BAD_CURSOR, message).with_parameter("cursor", "Cannot be used here.")
+                Problem::from_code(ProblemCode::BAD_CURSOR, message).with_parameter("cursor", "Cannot be used here.")
             }
-            ErrorKind::BadTenant => Problem::of(ProblemCode::BAD_TENANT, "The token names no tenant of this system."),
+            ErrorKind::BadTenant => {
+                Problem::from_code(ProblemCode::BAD_TENANT, "The token names no tenant of this system.")
+            }
             ErrorKind::NoReason => Problem::no_reason(),
             ErrorKind::IdempotencyKeyReused => {
-                let problem = Problem::of(ProblemCode::IDEMPOTENCY_KEY_REUSED, message);
+                let problem = Problem::from_code(ProblemCode::IDEMPOTENCY_KEY_REUSED, message);
                 problem.with_parameter("Idempotency-Key", "Has been used for another request.")
             }
             ErrorKind::Store(error) => store(&error),
@@ -241,14 +243,14 @@ impl Problem {
 
     pub(crate) fn no_reason() -> Self {
         let detail = "Operators state a reason for what they do, in the header `Nagaya-Reason`.";
-        Problem::of(ProblemCode::NO_REASON, detail).with_parameter("Nagaya-Reason", "Is missing.")
+        Problem::from_code(ProblemCode::NO_REASON, detail).with_parameter("Nagaya-Reason", "Is missing.")
     }
 }
 
 fn store(error: &nagaya_store::Error) -> Problem {
-    let unavailable = |code, detail: &str| Problem::of(code, detail).retry_after(1);
+    let unavailable = |code, detail: &str| Problem::from_code(code, detail).retry_after(1);
     match error.kind() {
-        StoreErrorKind::LimitExceeded(reason) => Problem::of(ProblemCode::TOO_LARGE, sentence(reason)),
+        StoreErrorKind::LimitExceeded(reason) => Problem::from_code(ProblemCode::TOO_LARGE, sentence(reason)),
         StoreErrorKind::NoIndex { index, .. } => {
             let detail = format!("The index {index} that this needs has not been rolled out yet.");
             unavailable(ProblemCode::INDEX_MISSING, &detail).retry_after(60)
@@ -264,7 +266,7 @@ fn store(error: &nagaya_store::Error) -> Problem {
         }
         StoreErrorKind::OutcomeUnknown(_) => {
             let detail = "The store did not confirm the write. Read before writing again.";
-            Problem::of(ProblemCode::UNANSWERED, detail)
+            Problem::from_code(ProblemCode::UNANSWERED, detail)
         }
         _ => Problem::internal(),
     }

@@ -39,7 +39,7 @@ impl Gateway for Http {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
             let url = format!("http://{}", listener.local_addr().expect("an address"));
             let system = System::plain(nagaya.design().clone());
-            let claims = Claims::of(nagaya.design());
+            let claims = Claims::from_design(nagaya.design());
             let verifier = Verifier::new(claims.clone(), Clock::system()).trust(&Issuer::local(&issuer), &system.name);
             // A role with all permissions, so that only walls can refuse.
             let roles: Vec<String> = nagaya.design().roles.iter().map(|role| role.name.clone()).take(1).collect();
@@ -122,7 +122,7 @@ impl Client {
 
     /// All pages of a list.
     fn list(&self, list: &nagaya_tenancy::List) -> Option<Observation> {
-        let is_wanted = |route: &&Route| matches!(route.operation, Operation::List(id) if id.of(&self.design).name == list.access());
+        let is_wanted = |route: &&Route| matches!(route.operation, Operation::List(id) if id.pattern_in(&self.design).name == list.access());
         let route = self.routes.iter().find(is_wanted)?;
         let mut text = String::new();
         let mut current = list.clone();

@@ -53,7 +53,7 @@ fn a_body_that_is_not_an_object_is_refused() {
     t1.request_bytes("POST", "/v1/tickets", Some(b"{\"subject\": \"\xff\"}")).expect_problem(400, "bad_body");
     let deep = "[".repeat(10_000);
     t1.request_bytes("POST", "/v1/tickets", Some(deep.as_bytes())).expect_problem(400, "bad_body");
-    let form = t1.with("content-type", "application/x-www-form-urlencoded");
+    let form = t1.with_header("content-type", "application/x-www-form-urlencoded");
     form.request_bytes("POST", "/v1/tickets", Some(b"subject=a")).expect_problem(415, "not_json");
     let large = json!({ "subject": "a".repeat(2_000_000) });
     t1.post("/v1/tickets", &large).expect_problem(413, "too_large");
@@ -93,11 +93,11 @@ fn unknown_paths_and_methods_are_refused() {
 #[test]
 fn without_a_valid_token_every_route_answers_401_or_403() {
     let server = desk();
-    let anonymous = server.anonymous();
+    let anonymous = server.anonymous_client();
     let without = anonymous.get("/v1/tickets");
     without.expect_problem(401, "no_token");
     assert_eq!(without.header("www-authenticate"), Some("Bearer"));
-    anonymous.with("authorization", "Basic dXNlcjpwYXNz").get("/v1/tickets").expect_problem(401, "bad_token");
+    anonymous.with_header("authorization", "Basic dXNlcjpwYXNz").get("/v1/tickets").expect_problem(401, "bad_token");
     anonymous.with_token("nonsense").get("/v1/tickets").expect_problem(401, "bad_token");
     let elsewhere = desk().token(Some("t1"), "u1", &["admin"]);
     anonymous.with_token(&elsewhere).get("/v1/tickets").expect_problem(401, "bad_token");
@@ -125,7 +125,7 @@ fn roles_permit_only_what_the_design_says() {
     viewer.get("/v1/seats").expect_problem(403, "forbidden");
     stranger.get("/v1/tickets").expect_problem(403, "forbidden");
     // A role with all permissions is not an operator.
-    admin.with("nagaya-reason", "curiosity").get("/v1/regions").expect_problem(403, "forbidden");
+    admin.with_header("nagaya-reason", "curiosity").get("/v1/regions").expect_problem(403, "forbidden");
 }
 
 /// A client that sends its body after the head can reuse the connection, also where the body is not read.

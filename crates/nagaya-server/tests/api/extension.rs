@@ -39,7 +39,7 @@ impl Extension for Desk {
                 Ok(Answer::record(call.tenant()?.update("ticket", &[&id], patch, None).await?))
             });
         let teams = CustomRoute::new(Method::GET, "/teams", "No teams.", async |_| Ok(Answer::data(json!(["none"]))));
-        vec![close.requires("ticket", nagaya_design::Verb::Update), teams]
+        vec![close.requires_permission("ticket", nagaya_design::Verb::Update), teams]
     }
 
     fn before<'a>(&'a self, call: &'a mut Call) -> ExtensionFuture<'a, Result<Option<Answer>, Problem>> {
@@ -82,7 +82,7 @@ fn an_extension_acts_before_after_and_instead_of_derived_routes() {
     assert_eq!(t1.post("/v1/tickets/a/close", &json!({})).expect_data(200)["status"], "closed");
     server.user_with("t2", "u1", &["admin"]).post("/v1/tickets/a/close", &json!({})).expect_problem(404, "not_found");
     server.user_with("t1", "u1", &["viewer"]).post("/v1/tickets/a/close", &json!({})).expect_problem(403, "forbidden");
-    server.anonymous().post("/v1/tickets/a/close", &json!({})).expect_problem(401, "no_token");
+    server.anonymous_client().post("/v1/tickets/a/close", &json!({})).expect_problem(401, "no_token");
 }
 
 /// Sends one event, and keeps the stream open.
@@ -96,7 +96,7 @@ impl Extension for NewsStream {
             Ok(Answer::new(StatusCode::OK, Content::Stream("text/event-stream", body)))
         };
         let news = CustomRoute::new(Method::GET, "/news", "What happens.", news).answers_stream("text/event-stream");
-        vec![news.requires("ticket", nagaya_design::Verb::Read)]
+        vec![news.requires_permission("ticket", nagaya_design::Verb::Read)]
     }
 }
 
@@ -113,7 +113,7 @@ fn a_stream_is_delivered_before_it_ends() {
     answer.body_mut().as_reader().read_exact(&mut received).expect("the beginning");
     assert_eq!(&received, b"data: first\n\n");
     // A caller without the role gets a problem, and no stream.
-    server.anonymous().get("/v1/news").expect_problem(401, "no_token");
+    server.anonymous_client().get("/v1/news").expect_problem(401, "no_token");
 }
 
 /// Background work: 1 once it has started, 2 once it has ended after the stop signal.
@@ -138,7 +138,7 @@ async fn background_work_gets_the_stop_signal_and_is_awaited() {
     let system = System::new("desk", parse_design(DESK), BackgroundWork(Arc::clone(&stage)));
     let nagaya = Nagaya::open(system.design.clone(), EmbeddedStore::in_memory(Options::default()).expect("memory"));
     let mut server = Server::new(Limits::default());
-    let verifier = Verifier::new(Claims::of(&system.design), Clock::system());
+    let verifier = Verifier::new(Claims::from_design(&system.design), Clock::system());
     server.mount("", system, nagaya, verifier);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let (stop, stopped) = oneshot::channel::<()>();

@@ -8,7 +8,7 @@ use crate::desk::desk;
 #[test]
 fn the_same_key_and_body_give_the_same_answer_and_one_item() {
     let server = desk();
-    let t1 = server.user_with("t1", "u1", &["admin"]).with("idempotency-key", "k-1");
+    let t1 = server.user_with("t1", "u1", &["admin"]).with_header("idempotency-key", "k-1");
     let first = t1.post("/v1/tickets", &json!({ "subject": "a", "status": "open" }));
     first.expect_data(201);
     // The order of the fields does not matter.
@@ -21,14 +21,14 @@ fn the_same_key_and_body_give_the_same_answer_and_one_item() {
     other.expect_problem(422, "idempotency_key_reused");
     t1.post("/v1/teams", &json!({ "name": "a" })).expect_problem(422, "idempotency_key_reused");
     // A failed request is not stored.
-    let t1 = server.user_with("t1", "u1", &["admin"]).with("idempotency-key", "k-2");
+    let t1 = server.user_with("t1", "u1", &["admin"]).with_header("idempotency-key", "k-2");
     t1.post("/v1/tickets", &json!({})).expect_problem(422, "invalid");
     t1.post("/v1/tickets", &json!({ "subject": "b" })).expect_data(201);
 
     // Another tenant has its own keys.
-    let t2 = server.user_with("t2", "u1", &["admin"]).with("idempotency-key", "k-1");
+    let t2 = server.user_with("t2", "u1", &["admin"]).with_header("idempotency-key", "k-1");
     let theirs = t2.post("/v1/tickets", &json!({ "subject": "a", "status": "open" }));
     assert_ne!(theirs.expect_data(201)["ticketId"], first.body["data"]["ticketId"]);
-    let long = server.user_with("t1", "u1", &["admin"]).with("idempotency-key", &"k".repeat(256));
+    let long = server.user_with("t1", "u1", &["admin"]).with_header("idempotency-key", &"k".repeat(256));
     long.post("/v1/tickets", &json!({ "subject": "b" })).expect_problem(400, "bad_idempotency_key");
 }

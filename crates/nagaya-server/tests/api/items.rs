@@ -25,16 +25,16 @@ fn an_item_is_created_read_changed_and_deleted() {
     assert_eq!(read.expect_data(200), data);
     assert!(read.header("etag").is_some_and(|tag| tag.starts_with("\"v1-")));
     let tag = read.header("etag").expect("a tag");
-    assert_eq!(t1.with("if-none-match", tag).get(&location).status, 304);
-    assert_eq!(t1.with("if-none-match", &format!("\"v0\", W/{tag}")).get(&location).status, 304);
+    assert_eq!(t1.with_header("if-none-match", tag).get(&location).status, 304);
+    assert_eq!(t1.with_header("if-none-match", &format!("\"v0\", W/{tag}")).get(&location).status, 304);
     // A version alone may be that of a deleted item with the same id.
-    assert_eq!(t1.with("if-none-match", "\"v1\"").get(&location).status, 200);
-    assert_eq!(t1.with("if-none-match", "\"v2\"").get(&location).status, 200);
+    assert_eq!(t1.with_header("if-none-match", "\"v1\"").get(&location).status, 200);
+    assert_eq!(t1.with_header("if-none-match", "\"v2\"").get(&location).status, 200);
 
     let changed = t1.patch(&location, &json!({ "status": "closed", "tags": ["wet"] }));
     assert_eq!(changed.expect_data(200)["status"], "closed");
     assert!(changed.header("etag").is_some_and(|tag| tag.starts_with("\"v2-")));
-    let merge = t1.with("content-type", "application/merge-patch+json");
+    let merge = t1.with_header("content-type", "application/merge-patch+json");
     assert_eq!(merge.patch(&location, &json!({ "tags": [] })).expect_data(200)["tags"], json!([]));
 
     assert_eq!(t1.delete(&location).status, 204);
@@ -49,21 +49,21 @@ fn a_change_with_a_stale_etag_is_refused() {
     let t1 = server.user_with("t1", "u1", &["admin"]);
     let location =
         t1.post("/v1/tickets", &json!({ "subject": "a" })).header("location").expect("a location").to_owned();
-    t1.with("if-match", "\"v1\"").patch(&location, &json!({ "subject": "b" })).expect_data(200);
+    t1.with_header("if-match", "\"v1\"").patch(&location, &json!({ "subject": "b" })).expect_data(200);
 
-    let late = t1.with("if-match", "\"v1\"");
+    let late = t1.with_header("if-match", "\"v1\"");
     late.patch(&location, &json!({ "subject": "c" })).expect_problem(412, "version_conflict");
     late.delete(&location).expect_problem(412, "version_conflict");
     assert_eq!(t1.get(&location).expect_data(200)["subject"], "b");
     // Weak tags never match, and several tags match if one does.
-    t1.with("if-match", "W/\"v2\"")
+    t1.with_header("if-match", "W/\"v2\"")
         .patch(&location, &json!({ "subject": "c" }))
         .expect_problem(412, "version_conflict");
     assert_eq!(
-        t1.with("if-match", "\"v1\", \"v2\"").patch(&location, &json!({ "subject": "c" })).expect_data(200)["subject"],
+        t1.with_header("if-match", "\"v1\", \"v2\"").patch(&location, &json!({ "subject": "c" })).expect_data(200)["subject"],
         "c"
     );
-    assert_eq!(t1.with("if-match", "*").delete(&location).status, 204);
+    assert_eq!(t1.with_header("if-match", "*").delete(&location).status, 204);
 }
 
 #[test]
@@ -76,8 +76,10 @@ fn a_recreated_item_has_another_etag() {
     t1.delete(location);
     made("second").expect_data(201);
     // Both have version 1, but different content.
-    assert_eq!(t1.with("if-none-match", &tag).get(location).expect_data(200)["subject"], "second");
-    t1.with("if-match", &tag).patch(location, &json!({ "subject": "x" })).expect_problem(412, "version_conflict");
+    assert_eq!(t1.with_header("if-none-match", &tag).get(location).expect_data(200)["subject"], "second");
+    t1.with_header("if-match", &tag)
+        .patch(location, &json!({ "subject": "x" }))
+        .expect_problem(412, "version_conflict");
 }
 
 #[test]
@@ -90,11 +92,13 @@ fn the_tag_of_an_item_without_a_version_is_a_hash_of_its_content() {
     assert_eq!(location, "/v1/seats/a%20b%2F%C3%BC/7");
     let tag = made.header("etag").expect("a tag").to_owned();
     assert_eq!(t1.get(&location).header("etag"), Some(tag.as_str()));
-    t1.with("if-match", &tag).patch(&location, &json!({ "guest": "Hanako" })).expect_data(200);
-    t1.with("if-match", &tag).patch(&location, &json!({ "guest": "Taro" })).expect_problem(412, "version_conflict");
-    t1.with("if-match", &tag).delete(&location).expect_problem(412, "version_conflict");
+    t1.with_header("if-match", &tag).patch(&location, &json!({ "guest": "Hanako" })).expect_data(200);
+    t1.with_header("if-match", &tag)
+        .patch(&location, &json!({ "guest": "Taro" }))
+        .expect_problem(412, "version_conflict");
+    t1.with_header("if-match", &tag).delete(&location).expect_problem(412, "version_conflict");
     let tag = t1.get(&location).header("etag").expect("a tag").to_owned();
-    assert_eq!(t1.with("if-match", &tag).delete(&location).status, 204);
+    assert_eq!(t1.with_header("if-match", &tag).delete(&location).status, 204);
 }
 
 #[test]

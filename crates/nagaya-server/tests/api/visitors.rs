@@ -18,7 +18,8 @@ fn open() -> TestServer {
 #[test]
 fn visitors_read_only_public_items() {
     let server = open();
-    let (operator, t1, visitor) = (server.operator("op"), server.user_with("t1", "u1", &["admin"]), server.anonymous());
+    let (operator, t1, visitor) =
+        (server.client_of_operator("op"), server.user_with("t1", "u1", &["admin"]), server.anonymous_client());
     operator.post("/v1/notices", &json!({ "noticeId": "n", "text": "Hello" })).expect_data(201);
     t1.post("/v1/offers", &json!({ "offerId": "o", "price": 7 })).expect_data(201);
     t1.post("/v1/tickets", &json!({ "ticketId": "t", "subject": "Mine" })).expect_data(201);
@@ -35,22 +36,26 @@ fn visitors_read_only_public_items() {
     visitor.patch("/v1/offers/o", &json!({ "price": 1 })).expect_problem(401, "no_token");
     visitor.delete("/v1/offers/o").expect_problem(401, "no_token");
     // A reason does not make a visitor an operator.
-    visitor.with("nagaya-reason", "x").get("/v1/regions").expect_problem(401, "no_token");
+    visitor.with_header("nagaya-reason", "x").get("/v1/regions").expect_problem(401, "no_token");
 }
 
 #[test]
 fn an_invalid_token_is_refused_even_where_none_is_needed() {
     let server = open();
-    server.anonymous().with_token("nonsense").get("/v1/notices").expect_problem(401, "bad_token");
-    server.anonymous().with("authorization", "Basic x").get("/v1/notices").expect_problem(401, "bad_token");
+    server.anonymous_client().with_token("nonsense").get("/v1/notices").expect_problem(401, "bad_token");
+    server
+        .anonymous_client()
+        .with_header("authorization", "Basic x")
+        .get("/v1/notices")
+        .expect_problem(401, "bad_token");
 }
 
 #[test]
 fn a_caller_without_roles_has_the_access_of_a_visitor() {
     let server = open();
-    server.operator("op").post("/v1/notices", &json!({ "noticeId": "n", "text": "Hello" })).expect_data(201);
+    server.client_of_operator("op").post("/v1/notices", &json!({ "noticeId": "n", "text": "Hello" })).expect_data(201);
     for (tenant, roles) in [(Some("t1"), vec!["viewer"]), (Some("t1"), vec![]), (None, vec![])] {
-        let client = server.anonymous().with_token(&server.token(tenant, "u", &roles));
+        let client = server.anonymous_client().with_token(&server.token(tenant, "u", &roles));
         assert_eq!(client.get("/v1/notices/n").expect_data(200)["text"], "Hello", "{tenant:?} {roles:?}");
     }
 }
@@ -58,7 +63,7 @@ fn a_caller_without_roles_has_the_access_of_a_visitor() {
 #[test]
 fn cursors_of_visitors_and_tenants_are_not_interchangeable() {
     let server = open();
-    let (t1, visitor) = (server.user_with("t1", "u1", &["admin"]), server.anonymous());
+    let (t1, visitor) = (server.user_with("t1", "u1", &["admin"]), server.anonymous_client());
     for id in ["a", "b"] {
         t1.post("/v1/offers", &json!({ "offerId": id, "price": 7 })).expect_data(201);
     }

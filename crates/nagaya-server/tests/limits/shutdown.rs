@@ -18,7 +18,7 @@ async fn started_requests_are_finished_and_new_ones_are_refused() {
     desk.wait_until_held(1).await;
 
     desk.server.stop();
-    idle.closed().await;
+    idle.wait_until_closed().await;
     assert!(TcpStream::connect(desk.server.address).await.is_err(), "the port is closed");
     assert!(!held.is_finished());
     assert!(desk.server.is_running(), "the shutdown waits for the request");
@@ -26,8 +26,8 @@ async fn started_requests_are_finished_and_new_ones_are_refused() {
     desk.release(1);
     let (got, mut busy) = held.await.expect("no panic");
     assert_eq!((got.status.as_u16(), got.text.as_str()), (200, r#"{"data":"held"}"#));
-    busy.closed().await;
-    desk.server.stopped().await;
+    busy.wait_until_closed().await;
+    desk.server.wait_until_stopped().await;
 }
 
 #[tokio::test]
@@ -43,11 +43,11 @@ async fn a_body_in_transit_is_read_completely() {
     let mut other = desk.server.connect().await;
     while !other.get("/metrics").await.text.contains("\nnagaya_requests_in_flight 1\n") {}
     desk.server.stop();
-    other.closed().await;
+    other.wait_until_closed().await;
     assert!(desk.server.is_running());
     body.send(r#"{"title":"Buy milk"}"#).expect("it is waited for");
     assert_eq!(asking.await.expect("no panic").status, 201);
-    desk.server.stopped().await;
+    desk.server.wait_until_stopped().await;
 }
 
 #[tokio::test]
@@ -64,8 +64,8 @@ async fn during_the_shutdown_delay_a_server_is_unready_and_still_answers() {
     assert_eq!(desk.connect("acme").await.get("/notes").await.status, 200, "a new connection is still accepted");
 
     clock.advance(Duration::from_secs(11)).await;
-    client.closed().await;
-    desk.server.stopped().await;
+    client.wait_until_closed().await;
+    desk.server.wait_until_stopped().await;
 }
 
 #[tokio::test]
@@ -78,5 +78,5 @@ async fn an_endless_request_does_not_block_the_shutdown() {
     desk.server.stop();
     clock.advance(Duration::from_secs(31)).await;
     assert_eq!(held.await.expect("no panic").problem(), (504, "timeout".to_owned()));
-    desk.server.stopped().await;
+    desk.server.wait_until_stopped().await;
 }

@@ -60,7 +60,7 @@ async fn an_idle_connection_is_closed_after_a_minute() {
     }
     assert_eq!(client.get("/notes").await.status, 200);
     clock.advance(SECOND * 80).await;
-    client.closed().await;
+    client.wait_until_closed().await;
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ impl Server {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         let args = ["--exact", "process::load_server_process", "--ignored", "--nocapture"];
         let mut process = Process::start(command.args(args).env(TENANTS, tenants.to_string()));
-        let starting = tokio::task::spawn_blocking(move || (process.ready(), process));
+        let starting = tokio::task::spawn_blocking(move || (process.wait_until_ready(), process));
         let (ready, process) = starting.await.expect("no panic");
         let address = ready["address"].as_str().expect("an address").parse().expect("an address");
         let tokens = serde_json::from_value(ready["tokens"].clone()).expect("tokens");
@@ -62,5 +62,5 @@ async fn load_server_process() {
         .expect("no panic")
         .expect("read");
     server.stop();
-    server.stopped().await;
+    server.wait_until_stopped().await;
 }

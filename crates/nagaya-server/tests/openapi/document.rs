@@ -179,7 +179,7 @@ impl nagaya_server::Extension for Desk {
         let done = |_| async { Ok(nagaya_server::Answer::data(json!({}))) };
         vec![
             CustomRoute::new(axum::http::Method::POST, "/notes/{noteId}/pin", "Pins a note.", done)
-                .requires("note", nagaya_design::Verb::Update)
+                .requires_permission("note", nagaya_design::Verb::Update)
                 .body(json!({ "type": "object", "properties": { "pin": { "type": "string" } } }))
                 .answers(200, Some(answer)),
             CustomRoute::new(axum::http::Method::GET, "/notes", "The notes, in another way.", done)
@@ -193,7 +193,7 @@ impl nagaya_server::Extension for Desk {
         ]
     }
 
-    fn complete_openapi(&self, document: &mut Document) {
+    fn customize_openapi(&self, document: &mut Document) {
         document.remove_from_bodies("note", "authorId");
         document.remove_from_patch("note", "title");
         document.narrow_field("note", "text", &json!({ "maxLength": 10 }));

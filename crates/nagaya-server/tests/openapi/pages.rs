@@ -52,7 +52,7 @@ impl TestServer {
             for (mount, system) in systems {
                 let nagaya =
                     Nagaya::open(system.design.clone(), EmbeddedStore::in_memory(Options::default()).expect("memory"));
-                let verifier = Verifier::new(Claims::of(&system.design), Clock::system());
+                let verifier = Verifier::new(Claims::from_design(&system.design), Clock::system());
                 let verifier = verifier.trust(&Issuer::local(&issuer), &system.name);
                 server.mount(&mount, system, nagaya, verifier);
             }

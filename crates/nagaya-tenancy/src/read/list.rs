@@ -13,9 +13,9 @@ use super::{List, Page, cursor, guard::PageGuard};
 use crate::{Error, ErrorKind, Record, compiled::CompiledEntity, scope::Scope, session::Session, values};
 
 /// Items that are read at once, at least, where a filter leaves some out.
-const FILTERED_PAGE: usize = 100;
+const MIN_FILTERED_PAGE_SIZE: usize = 100;
 /// The most pages of the store that are read for one page of a caller.
-const MAX_ROUNDS: usize = 20;
+const MAX_STORE_PAGES: usize = 20;
 
 impl Session {
     pub(crate) async fn list(&self, list: &List) -> Result<Page, Error> {
@@ -44,9 +44,9 @@ impl Session {
         // Where tenants share a partition, a cursor of the store would tell how many items the others have. There the page has
         // a cursor only if one of the caller's own items follows, however far away it is.
         let shared = design.wall_of(access) == Wall::Attribute;
-        let rounds = if shared { usize::MAX } else { MAX_ROUNDS };
+        let rounds = if shared { usize::MAX } else { MAX_STORE_PAGES };
         let reach = records_to_find(design, access, list);
-        let mut records = Vec::with_capacity(reach.min(FILTERED_PAGE));
+        let mut records = Vec::with_capacity(reach.min(MIN_FILTERED_PAGE_SIZE));
         let mut next = None;
         for _ in 0..rounds {
             let missing = reach - records.len();
@@ -284,7 +284,7 @@ fn records_to_find(design: &Design, access: &AccessPattern, list: &List) -> usiz
 
 /// The number of items that the store reads to find this many records.
 fn read_limit(query: &Query, missing: usize) -> usize {
-    if query.filter.is_none() { missing } else { missing.max(FILTERED_PAGE) }
+    if query.filter.is_none() { missing } else { missing.max(MIN_FILTERED_PAGE_SIZE) }
 }
 
 /// Whether a parameter is an end of a range or the beginning of a text, which need not be a value of its field.

@@ -43,7 +43,7 @@ pub struct Subscription {
     /// Where the position is stored; `None`: it is kept in memory only.
     checkpoint: Option<Checkpoint>,
     /// The stored position, and how far has been read after it without storing a new one.
-    read_ahead: Mutex<Option<(Option<ChangePosition>, ChangePosition)>>,
+    unsaved_position: Mutex<Option<(Option<ChangePosition>, ChangePosition)>>,
     options: SubscriptionOptions,
     /// Steps that have failed since the last one that succeeded.
     failures: AtomicU32,
@@ -94,7 +94,7 @@ impl Operator {
             entities: entities.iter().map(|&entity| entity.to_owned()).collect(),
             source: OnceCell::new(),
             checkpoint: None,
-            read_ahead: Mutex::default(),
+            unsaved_position: Mutex::default(),
             options,
             failures: AtomicU32::new(0),
             status: SubscriptionStatus::default(),
@@ -171,7 +171,7 @@ impl Subscription {
                 Some(checkpoint) if worth_storing => checkpoint.write(page.stored.as_ref(), &page.next).await,
                 _ => {
                     let stored = page.stored.as_ref().and_then(checkpoint::position);
-                    *self.read_ahead.lock().unwrap_or_else(PoisonError::into_inner) = Some((stored, page.next));
+                    *self.unsaved_position.lock().unwrap_or_else(PoisonError::into_inner) = Some((stored, page.next));
                     Ok(())
                 }
             }
@@ -243,7 +243,7 @@ impl Subscription {
     /// The position to read after: the stored one, or a later one that this process has reached from there.
     fn resume_position(&self, stored: Option<&SideRecord>) -> Option<ChangePosition> {
         let stored = stored.and_then(checkpoint::position);
-        let read_ahead = self.read_ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        let read_ahead = self.unsaved_position.lock().unwrap_or_else(PoisonError::into_inner);
         let reached = read_ahead.as_ref().filter(|(from, _)| *from == stored).map(|(_, reached)| reached.clone());
         reached.or(stored)
     }

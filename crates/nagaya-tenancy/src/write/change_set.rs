@@ -148,7 +148,7 @@ async fn attempt(
 ) -> Result<Option<Vec<Option<Record>>>, Error> {
     let mut plan = Plan::default();
     for change in changes {
-        if let Some(draft) = Draft::of(session, change).await? {
+        if let Some(draft) = Draft::from_change(session, change).await? {
             plan.add(session, draft)?;
         }
         if let ChangeKind::SideRecord(side) = &change.kind {

@@ -8,7 +8,7 @@ use std::{
 
 use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_store::{Error, Item, Key, Scan, Store, Value, WriteAction};
-use nagaya_testing::{Call, Fault, Injected, InstrumentedStore};
+use nagaya_testing::{Call, Fault, InjectedFault, InstrumentedStore};
 
 /// Whether a process crashes before its last write has an effect, or after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,15 +31,19 @@ pub(crate) fn logged() -> Arc<InstrumentedStore> {
 }
 
 /// The store of a process that crashes at this write, counted from one; and whether it has crashed.
-pub(crate) fn crashing_at(store: &Arc<dyn Store>, ends: CrashPoint, write: u64) -> (Arc<InstrumentedStore>, Injected) {
+pub(crate) fn crashing_at(
+    store: &Arc<dyn Store>,
+    ends: CrashPoint,
+    write: u64,
+) -> (Arc<InstrumentedStore>, InjectedFault) {
     let store = InstrumentedStore::new(Arc::clone(store));
     let fail = match ends {
         CrashPoint::Before => Fault::fail_before,
         CrashPoint::After => Fault::fail_after,
     };
     let ended = || Error::engine("the process has ended");
-    let last = store.inject(fail(ended).on(Call::is_write).skip(write - 1).once());
-    store.inject(Fault::fail_before(ended).on(Call::is_write).skip(write));
+    let last = store.inject(fail(ended).matching(Call::is_write).skip(write - 1).once());
+    store.inject(Fault::fail_before(ended).matching(Call::is_write).skip(write));
     (store, last)
 }
 
@@ -57,7 +61,7 @@ pub(crate) fn lagging() -> Arc<dyn Store> {
         created.lock().expect("no panic").extend(puts);
         std::future::ready(())
     };
-    store.inject(Fault::run_before(note).on(Call::is_write));
+    store.inject(Fault::run_before(note).matching(Call::is_write));
     store.rewrite_pages(move |query, mut page| {
         if query.index.is_some() {
             let created = shown.lock().expect("no panic");

@@ -8,4 +8,4 @@ pub(crate) use self::{
     submit::{NewApplication, submit},
 };
 
-const APPLICATION: &str = "tenant_application";
+const APPLICATION_ENTITY: &str = "tenant_application";

@@ -11,7 +11,7 @@ use nagaya_tenancy::{Error, ErrorKind, List, Operator, Record, Tenant};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
-use super::APPLICATION;
+use super::APPLICATION_ENTITY;
 use crate::{
     extension::AppState,
     policy::{self, field_error},
@@ -19,7 +19,7 @@ use crate::{
 
 request_body! {
     /// The body of an approval.
-    pub(crate) struct Approval of APPLICATION {
+    pub(crate) struct Approval of APPLICATION_ENTITY {
         tenant_id: Option<String> = "tenantId" as "createdTenantId",
         comment: Option<String> = "comment" as "reviewComment",
     }
@@ -27,7 +27,7 @@ request_body! {
 
 request_body! {
     /// The body of a rejection.
-    pub(crate) struct Rejection of APPLICATION {
+    pub(crate) struct Rejection of APPLICATION_ENTITY {
         comment: Option<String> = "comment" as "reviewComment",
     }
 }
@@ -49,21 +49,21 @@ struct Application {
 }
 
 /// How often a review that lost a race is tried.
-const ATTEMPTS: usize = 10;
+const MAX_ATTEMPTS: usize = 10;
 
 /// Approves a pending application: 200 with the approved application.
 ///
 /// A repeated call by the same operator gets the same answer; other operators get 409. A repeated call creates the tenant if
 /// it does not exist yet.
-pub(crate) async fn approve(product: Arc<AppState>, call: Arc<Call>) -> Result<Answer, Problem> {
+pub(crate) async fn approve(state: Arc<AppState>, call: Arc<Call>) -> Result<Answer, Problem> {
     let approval: Approval = call.parse_body()?;
     let operator = call.operator()?;
     // The tenant gets the id that the operator names, or a new one.
     let is_named = approval.tenant_id.is_some();
-    let tenant = approval.tenant_id.unwrap_or_else(|| product.ids.ulid(product.clock.millis()));
+    let tenant = approval.tenant_id.unwrap_or_else(|| state.ids.ulid(state.clock.millis()));
 
     let review = Review { decision: Decision::Approved { tenant, is_named }, comment: approval.comment };
-    let record = decide(&product, &call, &operator, &review).await?;
+    let record = decide(&state, &call, &operator, &review).await?;
     let application: Application = record.deserialize()?;
     let tenant = application.created_tenant_id.as_deref().ok_or_else(Problem::internal)?;
     if !create_tenant(&call, &operator.as_tenant(tenant)?, &application).await? {
@@ -77,12 +77,12 @@ pub(crate) async fn approve(product: Arc<AppState>, call: Arc<Call>) -> Result<A
 }
 
 /// Rejects a pending application: 200 with the rejected application.
-pub(crate) async fn reject(product: Arc<AppState>, call: Arc<Call>) -> Result<Answer, Problem> {
+pub(crate) async fn reject(state: Arc<AppState>, call: Arc<Call>) -> Result<Answer, Problem> {
     let rejection: Rejection = call.parse_body()?;
     let operator = call.operator()?;
 
     let review = Review { decision: Decision::Rejected, comment: rejection.comment };
-    Ok(Answer::record(decide(&product, &call, &operator, &review).await?))
+    Ok(Answer::record(decide(&state, &call, &operator, &review).await?))
 }
 
 /// What a reviewer decides.
@@ -101,10 +101,10 @@ enum Decision {
 }
 
 /// Writes a decision into the application. If the application has changed meanwhile, it is checked again.
-async fn decide(product: &AppState, call: &Call, operator: &Operator, review: &Review) -> Result<Record, Problem> {
+async fn decide(state: &AppState, call: &Call, operator: &Operator, review: &Review) -> Result<Record, Problem> {
     let id = [call.path_parameter("applicationId").ok_or_else(Problem::not_found)?];
-    for _ in 0..ATTEMPTS {
-        let record = operator.get(APPLICATION, &id).await?;
+    for _ in 0..MAX_ATTEMPTS {
+        let record = operator.get(APPLICATION_ENTITY, &id).await?;
         let application: Application = record.deserialize()?;
         if has_this_decision(&application, &review.decision)? {
             return Ok(record);
@@ -117,7 +117,7 @@ async fn decide(product: &AppState, call: &Call, operator: &Operator, review: &R
             }
             check_tenant_id_is_free(operator, tenant).await?;
         }
-        match operator.update(APPLICATION, &id, outcome(product, call, review), &record).await {
+        match operator.update(APPLICATION_ENTITY, &id, review_patch(state, call, review), &record).await {
             Err(error) if matches!(error.kind(), ErrorKind::VersionConflict { .. }) => {}
             decided => return Ok(decided?),
         }
@@ -150,15 +150,15 @@ async fn check_tenant_id_is_free(operator: &Operator, tenant: &str) -> Result<()
 }
 
 /// What a decision changes in the application.
-fn outcome(product: &AppState, call: &Call, review: &Review) -> Map<String, Json> {
+fn review_patch(state: &AppState, call: &Call, review: &Review) -> Map<String, Json> {
     let (status, tenant) = match &review.decision {
         Decision::Rejected => ("rejected", None),
         Decision::Approved { tenant, .. } => ("approved", Some(tenant)),
     };
-    let mut outcome = fields(json!({
+    let mut outcome = object_fields(json!({
         "status": status,
         "reviewedBy": &*call.caller.user,
-        "reviewedAt": product.now(APPLICATION, "reviewedAt"),
+        "reviewedAt": state.now(APPLICATION_ENTITY, "reviewedAt"),
         "createdTenantId": tenant,
         "reviewComment": review.comment,
     }));
@@ -166,7 +166,7 @@ fn outcome(product: &AppState, call: &Call, review: &Review) -> Map<String, Json
     outcome
 }
 
-fn fields(object: Json) -> Map<String, Json> {
+fn object_fields(object: Json) -> Map<String, Json> {
     object.as_object().cloned().unwrap_or_default()
 }
 
@@ -184,9 +184,9 @@ async fn create_tenant(call: &Call, handle: &Tenant, application: &Application) 
         "name": application.applicant_name,
         "role": "admin",
     });
-    let policy = json!({ "roles": policy::initial(call.design()), "updatedBy": &*call.caller.user });
-    let set = handle.change_set().create("tenant", fields(tenant)).create("user", fields(user));
-    match set.create("permission_policy", fields(policy)).commit().await {
+    let policy = json!({ "roles": policy::initial_policy(call.design()), "updatedBy": &*call.caller.user });
+    let set = handle.change_set().create("tenant", object_fields(tenant)).create("user", object_fields(user));
+    match set.create("permission_policy", object_fields(policy)).commit().await {
         Ok(_) => Ok(true),
         Err(error) if matches!(error.kind(), ErrorKind::NotUnique { .. }) => {
             let tenant = tenant_item(handle).await?;
@@ -212,7 +212,7 @@ async fn make_pending_again(operator: &Operator, application: &Record) -> Result
         "reviewedAt": null,
         "reviewComment": null,
     });
-    match operator.update(APPLICATION, &id, fields(patch), application).await {
+    match operator.update(APPLICATION_ENTITY, &id, object_fields(patch), application).await {
         Err(error) if !matches!(error.kind(), ErrorKind::VersionConflict { .. }) => Err(error.into()),
         _ => Ok(()),
     }
@@ -223,6 +223,6 @@ fn not_pending() -> Problem {
 }
 
 fn tenant_id_taken() -> Problem {
-    let problem = Problem::of(ProblemCode::TAKEN, "The id of the tenant is taken.");
+    let problem = Problem::from_code(ProblemCode::TAKEN, "The id of the tenant is taken.");
     problem.with_field("tenantId", "Is taken.")
 }

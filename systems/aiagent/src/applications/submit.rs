@@ -5,12 +5,12 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use nagaya_server::{Answer, Call, Problem, RequestBody as _, request_body};
 
-use super::APPLICATION;
+use super::APPLICATION_ENTITY;
 use crate::extension::AppState;
 
 request_body! {
     /// The body of an application.
-    pub(crate) struct NewApplication of APPLICATION {
+    pub(crate) struct NewApplication of APPLICATION_ENTITY {
         tenant_name: String = "tenantName",
         plan: Option<String> = "plan",
         applicant_name: String = "applicantName",
@@ -29,7 +29,7 @@ pub(crate) async fn submit(_: Arc<AppState>, call: Arc<Call>) -> Result<Answer, 
 
     fields.insert("applicantUserId".to_owned(), (&*call.caller.user).into());
     let set = call.system_operator("somebody applies for a tenant").change_set();
-    let set = call.idempotent(set, (APPLICATION, &fields))?.create(APPLICATION, fields);
+    let set = call.idempotent(set, (APPLICATION_ENTITY, &fields))?.create(APPLICATION_ENTITY, fields);
     let application = set.commit().await?.into_iter().next().flatten().ok_or_else(Problem::internal)?;
     let mut answer = Answer::record(application);
     answer.status = StatusCode::CREATED;

@@ -29,7 +29,7 @@ fn assert_tenant_is_complete(server: &TestServer, tenant: &str, user: &str) {
 fn an_interrupted_approval_is_completed_by_approving_again() {
     for design in ["single", "multi"] {
         let (server, store) = instrumented(design);
-        let operator = server.operator("op-1");
+        let operator = server.client_of_operator("op-1");
         // Interrupted before the tenant was created.
         let path = apply_for_tenant(&server, "ren");
         store.inject(at_tenant_creation(Fault::fail_before));
@@ -47,7 +47,10 @@ fn an_interrupted_approval_is_completed_by_approving_again() {
         let path = apply_for_tenant(&server, "mio");
         store.inject(at_tenant_creation(Fault::fail_after));
         operator.post(&format!("{path}/approve"), &json!({ "tenantId": "t3" })).expect_problem(500, "internal");
-        server.operator("op-2").post(&format!("{path}/approve"), &json!({})).expect_problem(409, "not_pending");
+        server
+            .client_of_operator("op-2")
+            .post(&format!("{path}/approve"), &json!({}))
+            .expect_problem(409, "not_pending");
         operator.post(&format!("{path}/approve"), &json!({ "tenantId": "t3" })).expect_data(200);
         assert_tenant_is_complete(&server, "t3", "mio");
 
@@ -55,7 +58,10 @@ fn an_interrupted_approval_is_completed_by_approving_again() {
         let path = apply_for_tenant(&server, "sora");
         store.inject(at_tenant_creation(Fault::fail_before));
         operator.post(&format!("{path}/approve"), &json!({ "tenantId": "t4" })).expect_problem(500, "internal");
-        server.operator("op-2").post(&format!("{path}/approve"), &json!({})).expect_problem(409, "not_pending");
+        server
+            .client_of_operator("op-2")
+            .post(&format!("{path}/approve"), &json!({}))
+            .expect_problem(409, "not_pending");
         assert_eq!(operator.get(&path).expect_data(200)["reviewedBy"], "op-1");
         assert_tenant_is_complete(&server, "t4", "sora");
 
@@ -79,7 +85,7 @@ fn send_concurrently(server: &TestServer, asked: Vec<(String, String, Json)>) ->
     thread::scope(|scope| {
         let asking = asked.iter().map(|(user, path, body)| {
             scope.spawn(move || {
-                let answer = server.operator(user).request("POST", path, Some(body));
+                let answer = server.client_of_operator(user).request("POST", path, Some(body));
                 (answer.status, answer.body["code"].as_str().unwrap_or_default().to_owned())
             })
         });
@@ -92,7 +98,7 @@ fn send_concurrently(server: &TestServer, asked: Vec<(String, String, Json)>) ->
 #[test]
 fn one_of_many_concurrent_reviews_succeeds() {
     let server = in_memory("single");
-    let operator = server.operator("op");
+    let operator = server.client_of_operator("op");
     let mut tenants = 0;
     for round in 0..10 {
         let path = apply_for_tenant(&server, "ren");
@@ -121,7 +127,7 @@ fn one_of_many_concurrent_reviews_succeeds() {
 #[test]
 fn one_of_many_concurrent_approvals_gets_the_tenant_id() {
     let server = in_memory("single");
-    let operator = server.operator("op");
+    let operator = server.client_of_operator("op");
     for round in 0..5 {
         let tenant = format!("t{round}");
         let paths: Vec<_> = (0..6).map(|nth| apply_for_tenant(&server, &format!("user-{nth}"))).collect();
@@ -165,7 +171,7 @@ fn completed_at_is_set_exactly_when_the_status_is_done_under_concurrency() {
 #[test]
 fn an_application_without_an_applicant_can_only_be_rejected() {
     let server = in_memory("single");
-    let operator = server.operator("op-1");
+    let operator = server.client_of_operator("op-1");
     let item = |id: &str, status: &str| {
         let sort = format!("TENANT_APPLICATION#{id}");
         let item = Item::new().with("PK", "TENANT#system").with("SK", sort.as_str()).with("applicationId", id);

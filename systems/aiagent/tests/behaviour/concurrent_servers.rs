@@ -33,9 +33,9 @@ fn a_slow_request_does_not_put_the_old_policy_back_into_the_cache() {
     let (admin, member) = (server.admin("t1"), server.user_with("t1", "u1", &["member"]));
     thread::scope(|scope| {
         // A slow request that has read the old policy.
-        let read = store.inject(Fault::pause_after().on(|call| matches!(call, Call::BatchGet(_))).once());
+        let read = store.inject(Fault::pause_after().matching(|call| matches!(call, Call::BatchGet(_))).once());
         let slow = scope.spawn(|| member.request("GET", "/tasks", None));
-        server.block_on(read.reached());
+        server.block_on(read.wait_for_hit());
         admin.post("/permission-policies", &json!({ "roles": { "member": [] } })).expect_data(201);
         read.remove();
         slow.join().expect("an answer").expect_data(200);

@@ -26,7 +26,7 @@ pub(crate) fn builder(design_name: &str, clock: &ManualClock) -> TestServerBuild
     let system = nagaya_aiagent::system_with("aiagent", design(design_name), clock.clock(), ids.clone());
     let (base, index_lag) = (Some(BASE.to_owned()), Duration::from_millis(100));
     let settings = Settings { base, ids, index_lag, ..Settings::default() };
-    TestServer::builder(system).settings(settings).path_prefix("/v1").step(Duration::from_secs(1))
+    TestServer::builder(system).settings(settings).path_prefix("/v1").clock_step(Duration::from_secs(1))
 }
 
 /// The product on a store.
@@ -53,7 +53,7 @@ pub(crate) fn at_tenant_creation(fault: fn(fn() -> Error) -> Fault) -> Fault {
     let creates = move |call: &Call| {
         call.writes().iter().any(|write| matches!(&write.action, WriteAction::Put { item } if is_tenant(item)))
     };
-    fault(|| Error::engine("the process has ended")).on(creates).once()
+    fault(|| Error::engine("the process has ended")).matching(creates).once()
 }
 
 /// Clients that most tests need.
@@ -78,6 +78,6 @@ impl WaitForLists for Client<'_> {
     #[track_caller]
     fn wait_for_list(&self, path: &str, count: usize) -> Vec<Json> {
         let has_all = |list: &Json| list.as_array().is_some_and(|list| list.len() == count);
-        self.until(path, |response| response.status != 200 || has_all(&response.body["data"])).list()
+        self.get_until(path, |response| response.status != 200 || has_all(&response.body["data"])).list()
     }
 }

@@ -82,7 +82,7 @@ fn filled(server: &TestServer) -> Vec<(String, Json)> {
     let application = server.user_without_tenant("sub-ren").post("/tenant-applications", &application).expect_data(201);
     made.push(("tenant_application".to_owned(), application));
     let notice = json!({ "noticeId": "n1", "title": "News", "body": "None." });
-    made.push(("notice".to_owned(), server.operator("op-1").post("/notices", &notice).expect_data(201)));
+    made.push(("notice".to_owned(), server.client_of_operator("op-1").post("/notices", &notice).expect_data(201)));
     made.push(("audit".to_owned(), admin.get("/audits?limit=1").list().remove(0)));
     made
 }

@@ -46,7 +46,7 @@ fn request(client: &Client<'_>, design: &Design, route: &Route, record: &Json, b
     let mut path =
         route.parameters().fold(path.to_owned(), |path, name| path.replace(&format!("{{{name}}}"), &value(name)));
     if let Operation::List(id) = route.operation {
-        let access = id.of(design);
+        let access = id.pattern_in(design);
         let asked =
             design.parameters(access).into_iter().filter(|each| !each.from_token).map(|each| match &*each.name {
                 "from" => "from=2000-01-01T00:00:00Z".to_owned(),
@@ -78,7 +78,8 @@ fn no_route_reaches_another_tenant_with_a_similar_name() {
         }
         records.insert("audit".to_owned(), t1.get("/audits?limit=1").list().remove(0));
         let notice = json!({ "noticeId": "n1", "title": "News", "body": "None." });
-        records.insert("notice".to_owned(), server.operator("op-1").post("/notices", &notice).expect_data(201));
+        records
+            .insert("notice".to_owned(), server.client_of_operator("op-1").post("/notices", &notice).expect_data(201));
         let before = items_of_tenant(&server, "t1");
         assert!(before.len() > 30, "items, audit entries and what keeps values unique");
 
@@ -105,7 +106,7 @@ fn no_route_reaches_another_tenant_with_a_similar_name() {
                     Operation::Read(_) | Operation::Update(_) | Operation::Delete(_) => {
                         drop(answer.expect_problem(404, "not_found"));
                     }
-                    Operation::List(id) if id.of(design).returns == ResultKind::One => {
+                    Operation::List(id) if id.pattern_in(design).returns == ResultKind::One => {
                         answer.expect_problem(404, "not_found");
                     }
                     // The requests of the other tenants write audit entries of their own.
@@ -126,7 +127,7 @@ fn no_route_reaches_another_tenant_with_a_similar_name() {
                 if route.method == "POST" && entity.name == "tenant_application" {
                     continue;
                 }
-                let reasoned = client.with("nagaya-reason", "none of its business");
+                let reasoned = client.with_header("nagaya-reason", "none of its business");
                 request(&reasoned, design, route, record, &json!({})).expect_problem(403, "forbidden");
             }
             for (method, path) in [
@@ -136,7 +137,7 @@ fn no_route_reaches_another_tenant_with_a_similar_name() {
                 ("PATCH", "/all-tenants/t1"),
             ] {
                 let body = (method != "GET").then(|| json!({}));
-                let reasoned = client.with("nagaya-reason", "none of its business");
+                let reasoned = client.with_header("nagaya-reason", "none of its business");
                 reasoned.send(method, path, body.as_ref()).expect_problem(403, "forbidden");
             }
             assert_eq!(client.get("/me/tenants").list(), [] as [Json; 0], "a user of no tenant");

@@ -147,7 +147,7 @@ struct Site {
 impl Site {
     async fn serve(nagaya: Nagaya) -> Outcome<Self> {
         let (issuer, design) = (Arc::new(LocalIssuer::in_memory()?), design()?);
-        let claims = Claims::of(&design);
+        let claims = Claims::from_design(&design);
         let grant = Grant {
             audience: NAME,
             claims: &claims,
@@ -265,9 +265,9 @@ impl Measured {
              tags, four to seven ingredients and a sentence or two of description each. One caller asks one question after\n\
              the other. There are {QUERIES} of each length: parts of titles, each as often as titles have it, so that what\n\
              is common is asked for most. Each is asked in {ROUNDS} rounds after one that does not count, in turn with a\n\
-             list of the newest 20, which is what times are held against. An answer has up to 20 recipes.\n\n\
-             Indexing begins when all recipes are written and ends when what follows the changes has seen everything, its\n\
-             own postings too; those of the book by looking at all that is there, those of the catalog by changes.\n\n\
+             list of the newest 20, which times are compared with. An answer has up to 20 recipes.\n\n\
+             Indexing begins when all recipes are written and ends when the subscriber has processed all changes, its\n\
+             own postings too; those of the book by a scan of all items, those of the catalog by changes.\n\n\
              | | one's own | catalog |\n|---|--:|--:|\n\
              | postings of a recipe | {own_postings:.1} | {catalog_postings:.1} |\n\
              | recipes indexed/s | {own:.0} | {catalog:.0} |\n\n\

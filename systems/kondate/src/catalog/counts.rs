@@ -10,7 +10,7 @@ use nagaya_tenancy::{ChangeSet, Error, Nagaya, Principal, Record, RecordOwner, R
 use serde_json::json;
 
 use super::Kind;
-use crate::product::fields;
+use crate::product::object_fields;
 
 /// The user in audit records.
 const USER: &str = "saved-counts";
@@ -85,12 +85,12 @@ pub(crate) async fn recount(nagaya: &Nagaya, publication: &CatalogEntry) -> Resu
     let mut retry = Retry::new(MAX_ATTEMPTS);
     loop {
         retry.attempt().await?;
-        let Some(counter) = counter(&creator, publication).await? else { return Ok(()) };
+        let Some(counter) = find_counter(&creator, publication).await? else { return Ok(()) };
         let (mut number, mut after) = (0, None);
         while let Some(users) = counted_users(&creator, publication, &mut after).await? {
             number += users.len() as u64;
         }
-        if number == count(&counter) {
+        if number == stored_count(&counter) {
             return Ok(());
         }
         tracing::warn!(?publication, number, "a saved count is not the number of its saves");
@@ -108,7 +108,7 @@ async fn reconcile_some(nagaya: &Nagaya, publication: &CatalogEntry, users: &[St
     let mut retry = Retry::new(MAX_ATTEMPTS);
     loop {
         retry.attempt().await?;
-        let counter = counter(&creator, publication).await?;
+        let counter = find_counter(&creator, publication).await?;
         let checks: Vec<BoxFuture<'_, _>> =
             users.iter().map(|user| check(nagaya, &creator, publication, user).boxed()).collect();
         let miscounts: Vec<Option<Miscount>> =
@@ -126,11 +126,11 @@ async fn reconcile_some(nagaya: &Nagaya, publication: &CatalogEntry, users: &[St
         if let Some(counter) = &counter {
             let fewer = miscounts.iter().filter(|one| one.note.is_some()).count();
             let more = miscounts.len() - fewer;
-            let number = count(counter).saturating_add(more as u64).saturating_sub(fewer as u64);
+            let number = stored_count(counter).saturating_add(more as u64).saturating_sub(fewer as u64);
             set = set_count(set, publication, counter, number);
         }
         for Miscount { user, note } in &miscounts {
-            let fields = note.is_none().then(|| fields(json!({ "user": user })));
+            let fields = note.is_none().then(|| object_fields(json!({ "user": user })));
             let name = format!("{}{user}", publication.prefix());
             set = set.side_record(publication.kind.names().creator, RecordOwner::Tenant, &name, fields, note.as_ref());
         }
@@ -149,7 +149,7 @@ async fn check(
     user: &str,
 ) -> Result<Option<Miscount>, Error> {
     let CatalogEntry { kind, id, .. } = publication;
-    let saved = found(handle(nagaya, user)?.get(kind.names().saved, &[id]).await)?;
+    let saved = none_if_missing(handle(nagaya, user)?.get(kind.names().saved, &[id]).await)?;
     let saved = saved.and_then(|saved| CatalogEntry::saved(*kind, &saved)).as_ref() == Some(publication);
     let name = format!("{}{user}", publication.prefix());
     let note = creator.side_record(kind.names().creator, RecordOwner::Tenant, &name).await?;
@@ -170,18 +170,18 @@ async fn counted_users(
 }
 
 /// The item with the count; `None`: withdrawn.
-async fn counter(creator: &Tenant, publication: &CatalogEntry) -> Result<Option<Record>, Error> {
-    found(creator.get(publication.kind.names().creator, &publication.counter_id()).await)
+async fn find_counter(creator: &Tenant, publication: &CatalogEntry) -> Result<Option<Record>, Error> {
+    none_if_missing(creator.get(publication.kind.names().creator, &publication.counter_id()).await)
 }
 
-fn count(counter: &Record) -> u64 {
+fn stored_count(counter: &Record) -> u64 {
     counter.json("savedCount").and_then(|count| count.as_u64()).unwrap_or_default()
 }
 
 /// Adds the write of a count to a set. It is no change of the publication, so `updatedAt` stays.
 fn set_count(set: ChangeSet, publication: &CatalogEntry, counter: &Record, number: u64) -> ChangeSet {
     let patch = json!({ "savedCount": number, "updatedAt": counter.json("updatedAt") });
-    set.update(publication.kind.names().creator, &publication.counter_id(), fields(patch), counter)
+    set.update(publication.kind.names().creator, &publication.counter_id(), object_fields(patch), counter)
 }
 
 /// A tenant's handle, and not an operator's: an audit record for each read would be more data than the saves.
@@ -189,7 +189,7 @@ fn handle(nagaya: &Nagaya, tenant: &str) -> Result<Tenant, Error> {
     nagaya.tenant(&Principal::new(tenant, USER))
 }
 
-fn found(read: Result<Record, Error>) -> Result<Option<Record>, Error> {
+fn none_if_missing(read: Result<Record, Error>) -> Result<Option<Record>, Error> {
     match read {
         Ok(record) => Ok(Some(record)),
         Err(error) if error.is_not_found() => Ok(None),

@@ -13,7 +13,7 @@ use nagaya_design::{Design, Field, Verb};
 use nagaya_server::{CustomRoute, Problem};
 use nagaya_tenancy::Tenant;
 
-use crate::product::item;
+use crate::product::item_schema;
 
 /// The kind of a published item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,16 +95,16 @@ fn routes_of(kind: Kind, design: &Design) -> Vec<CustomRoute> {
         CustomRoute::new(Method::POST, &at("/publish"), &format!("Publishes a {own}, or its changes."), move |call| {
             publish::publish(kind, call)
         })
-        .requires(own, Verb::Update)
+        .requires_permission(own, Verb::Update)
         .body(publish::schema(design))
-        .answers(200, Some(item(copy))),
+        .answers(200, Some(item_schema(copy))),
         CustomRoute::new(
             Method::POST,
             &at("/withdraw"),
             &format!("Withdraws a {own} from the catalog."),
             move |call| publish::withdraw(kind, call),
         )
-        .requires(own, Verb::Update)
+        .requires_permission(own, Verb::Update)
         .answers(204, None),
         CustomRoute::new(
             Method::DELETE,
@@ -112,20 +112,20 @@ fn routes_of(kind: Kind, design: &Design) -> Vec<CustomRoute> {
             &format!("Deletes a {own}, and withdraws it from the catalog if it is published."),
             move |call| publish::delete(kind, call),
         )
-        .requires(own, Verb::Delete)
+        .requires_permission(own, Verb::Delete)
         .answers(204, None),
         CustomRoute::new(Method::PUT, &saving, &format!("Saves a {own} of the catalog."), move |call| {
             save::save(kind, call)
         })
-        .requires(saved, Verb::Create)
-        .answers(200, Some(item(saved_schema))),
+        .requires_permission(saved, Verb::Create)
+        .answers(200, Some(item_schema(saved_schema))),
         CustomRoute::new(
             Method::DELETE,
             &saving,
             &format!("Removes a {own} of the catalog from the saved ones."),
             move |call| save::unsave(kind, call),
         )
-        .requires(saved, Verb::Delete)
+        .requires_permission(saved, Verb::Delete)
         .answers(204, None),
     ]
 }

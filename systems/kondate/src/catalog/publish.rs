@@ -8,7 +8,7 @@ use nagaya_tenancy::{ChangeSet, Error, Record, RecordOwner, SideRecord, Tenant};
 use serde_json::{Value as Json, json};
 
 use super::{Kind, author, copied_fields};
-use crate::product::{collected, fields, retried, unless_lost_race};
+use crate::product::{object_fields, object_from_fields, retry_lost_races, unless_lost_race};
 
 request_body! {
     /// The body that publishes something. Recipes and sets have the same prices.
@@ -34,8 +34,8 @@ pub(super) async fn publish(kind: Kind, call: Arc<Call>) -> Result<Answer, Probl
     call.parse_body::<Offer>()?;
     let tenant = call.tenant()?;
     let (names, id) = (kind.names(), id_in_path(kind, &call));
-    let name = claim_name(kind, id);
-    let published = retried(|| async {
+    let name = claim_record_name(kind, id);
+    let published = retry_lost_races(|| async {
         // It is the caller's own, in the version that the caller knows.
         let own = tenant.get(names.own, &[id]).await?;
         call.check_if_match(&own)?;
@@ -51,12 +51,12 @@ pub(super) async fn publish(kind: Kind, call: Arc<Call>) -> Result<Answer, Probl
             Some(at) => (at.to_owned(), call.now_millis()),
             None => publication_time(&call, kind, claim.as_ref())?,
         };
-        let mut set = tenant.change_set().update(names.own, &[id], fields(json!({ "publishedAt": at })), &own);
-        for copy in copies(&tenant, kind, &at, id).await? {
+        let mut set = tenant.change_set().update(names.own, &[id], object_fields(json!({ "publishedAt": at })), &own);
+        for copy in read_copies(&tenant, kind, &at, id).await? {
             set = add_copy(&call, set, kind, &own, &author, &copy);
         }
         if claim.is_none() || own.text("publishedAt").is_none() {
-            let said = fields(json!({ "creator": &*tenant.principal().tenant, "millis": millis }));
+            let said = object_fields(json!({ "creator": &*tenant.principal().tenant, "millis": millis }));
             set = set.side_record(names.catalog, RecordOwner::System, &name, Some(said), claim.as_ref());
         }
         unless_lost_race(set.commit().await)
@@ -73,7 +73,7 @@ pub(super) async fn withdraw(kind: Kind, call: Arc<Call>) -> Result<Answer, Prob
             let detail = format!("The {} is not in the catalog.", own.entity());
             return Err(Problem::conflict("not_published", detail));
         }
-        Ok(set.update(own.entity(), &[id], fields(json!({ "publishedAt": null })), own))
+        Ok(set.update(own.entity(), &[id], object_fields(json!({ "publishedAt": null })), own))
     })
     .await
 }
@@ -91,12 +91,12 @@ async fn without_copies(
 ) -> Result<Answer, Problem> {
     let tenant = call.tenant()?;
     let id = id_in_path(kind, call);
-    let changed = retried(|| async {
+    let changed = retry_lost_races(|| async {
         let own = tenant.get(kind.names().own, &[id]).await?;
         call.check_if_match(&own)?;
         let mut set = change(tenant.change_set(), &own, id)?;
         if let Some(at) = own.text("publishedAt") {
-            let there = copies(&tenant, kind, at, id).await?.into_iter().filter(|copy| copy.exists);
+            let there = read_copies(&tenant, kind, at, id).await?.into_iter().filter(|copy| copy.exists);
             set = there.fold(set, |set, copy| set.delete(copy.entity, &copy.id, None));
         }
         unless_lost_race(set.commit().await)
@@ -111,7 +111,7 @@ fn id_in_path(kind: Kind, call: &Call) -> &str {
 
 /// The name of the record with the creator and the last publication of an id. It is never deleted: an id in the catalog
 /// belongs to one creator, and no two publications of it have the same time, because saved items refer to the time.
-fn claim_name(kind: Kind, id: &str) -> String {
+fn claim_record_name(kind: Kind, id: &str) -> String {
     format!("published-{}-{id}", kind.names().own)
 }
 
@@ -133,7 +133,12 @@ struct CatalogCopy<'c> {
 }
 
 /// The two copies of an own item that was published at this time.
-async fn copies<'c>(tenant: &'c Tenant, kind: Kind, at: &'c str, id: &'c str) -> Result<[CatalogCopy<'c>; 2], Error> {
+async fn read_copies<'c>(
+    tenant: &'c Tenant,
+    kind: Kind,
+    at: &'c str,
+    id: &'c str,
+) -> Result<[CatalogCopy<'c>; 2], Error> {
     let names = kind.names();
     let (complete, short) = (vec![at, id], vec![&*tenant.principal().tenant, at, id]);
     let found = tenant.get_many(&[(names.catalog, &complete), (names.creator, &short)]).await?;
@@ -152,7 +157,7 @@ fn add_copy(call: &Call, set: ChangeSet, kind: Kind, own: &Record, author: &str,
         Some(value) => Some((field.name.clone(), value)),
         None => field.optional.then(|| (field.name.clone(), Json::Null)),
     };
-    let mut given = collected(copied_fields(call.design(), names.own, copy.entity).filter_map(given));
+    let mut given = object_from_fields(copied_fields(call.design(), names.own, copy.entity).filter_map(given));
     given.insert("creatorName".to_owned(), author.into());
     given.extend(call.body.get("price").map(|price| ("price".to_owned(), price.clone())));
     if copy.exists {

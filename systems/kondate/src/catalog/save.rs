@@ -7,7 +7,7 @@ use nagaya_tenancy::{Expected, Record};
 use serde_json::{Map, Value as Json};
 
 use super::{Kind, counts::CatalogEntry};
-use crate::product::{collected, find, retried, unless_lost_race};
+use crate::product::{find, object_from_fields, retry_lost_races, unless_lost_race};
 
 /// Saves an item of the catalog. A saved item stays as it is, unless the item was published again since.
 pub(super) async fn save(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem> {
@@ -21,7 +21,7 @@ pub(super) async fn save(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem>
 
     let fields = saved_fields(&copy);
     let [id] = call.path_parameters([names.id]);
-    let saved = retried(|| async {
+    let saved = retry_lost_races(|| async {
         let written = match find(&tenant, names.saved, &[id]).await? {
             Some(there) if CatalogEntry::saved(kind, &there) == CatalogEntry::copy(kind, &copy) => Ok(there),
             Some(there) => tenant.update(names.saved, &[id], fields.clone(), &there).await,
@@ -55,5 +55,5 @@ pub(super) async fn unsave(kind: Kind, call: Arc<Call>) -> Result<Answer, Proble
 fn saved_fields(copy: &Record) -> Map<String, Json> {
     let kept =
         [("creatorId", "creatorId"), ("createdAt", "catalogCreatedAt"), ("title", "title"), ("imageUrl", "imageUrl")];
-    collected(kept.map(|(from, to)| (to.to_owned(), copy.json(from).unwrap_or_default())))
+    object_from_fields(kept.map(|(from, to)| (to.to_owned(), copy.json(from).unwrap_or_default())))
 }

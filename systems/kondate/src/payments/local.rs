@@ -7,7 +7,7 @@ use nagaya_store::Clock;
 
 use super::{
     port::{Card, CardToken, ChargeId, PaymentError, PaymentFuture, PaymentProvider, SubscriptionStatus},
-    standing::SubscriptionState,
+    subscription_state::SubscriptionState,
 };
 
 /// The length of a period, in milliseconds: thirty days.
@@ -43,7 +43,7 @@ impl LocalPayments {
 }
 
 fn parse_subscription(subscription: &str) -> Result<Subscription<'_>, PaymentError> {
-    Subscription::read(subscription).ok_or_else(|| declined("There is no such subscription."))
+    Subscription::parse(subscription).ok_or_else(|| declined("There is no such subscription."))
 }
 
 fn declined(reason: &str) -> PaymentError {
@@ -111,7 +111,7 @@ impl PaymentProvider for LocalPayments {
         let started = check_card(token).and_then(|()| {
             let id = format!("sub_{key}_{}", course.name());
             // The state at the start, also for a late retry.
-            parse_subscription(&id).map(|subscription| subscription.standing(subscription.start))
+            parse_subscription(&id).map(|subscription| subscription.status_at(subscription.start))
         });
         Box::pin(async { started })
     }
@@ -119,8 +119,8 @@ impl PaymentProvider for LocalPayments {
     fn cancel<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, SubscriptionStatus> {
         let now = self.clock.millis();
         let standing = parse_subscription(subscription).map(|found| {
-            let until = found.until.unwrap_or(found.standing(now).period_end);
-            Subscription { until: Some(until), ..found }.standing(now)
+            let until = found.until.unwrap_or(found.status_at(now).period_end);
+            Subscription { until: Some(until), ..found }.status_at(now)
         });
         Box::pin(async { standing })
     }
@@ -128,15 +128,15 @@ impl PaymentProvider for LocalPayments {
     fn resume<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, SubscriptionStatus> {
         let now = self.clock.millis();
         let standing =
-            parse_subscription(subscription).and_then(|found| match found.standing(now).state.is_running() {
-                true => Ok(Subscription { until: None, ..found }.standing(now)),
+            parse_subscription(subscription).and_then(|found| match found.status_at(now).state.is_running() {
+                true => Ok(Subscription { until: None, ..found }.status_at(now)),
                 false => Err(declined("The subscription has ended.")),
             });
         Box::pin(async { standing })
     }
 
     fn subscription_status<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, SubscriptionStatus> {
-        let standing = parse_subscription(subscription).map(|found| found.standing(self.clock.millis()));
+        let standing = parse_subscription(subscription).map(|found| found.status_at(self.clock.millis()));
         Box::pin(async { standing })
     }
 }
@@ -168,7 +168,7 @@ struct Subscription<'i> {
 }
 
 impl<'i> Subscription<'i> {
-    fn read(id: &'i str) -> Option<Self> {
+    fn parse(id: &'i str) -> Option<Self> {
         let mut parts = id.strip_prefix("sub_")?.splitn(3, '_');
         let (key, course, until) = (parts.next()?, parts.next()?, parts.next());
         let course = [SimulatedCourse::Paid, SimulatedCourse::Trial, SimulatedCourse::Unpaid]
@@ -183,7 +183,7 @@ impl<'i> Subscription<'i> {
         self.until.map_or(id.clone(), |until| format!("{id}_{until}"))
     }
 
-    fn standing(&self, now: i64) -> SubscriptionStatus {
+    fn status_at(&self, now: i64) -> SubscriptionStatus {
         let over = (now - self.start).div_euclid(PERIOD_MILLIS).max(0);
         let (state, periods) = match (self.course, over) {
             (SimulatedCourse::Trial, 0) => (SubscriptionState::Trialing, 1),
@@ -217,7 +217,7 @@ mod tests {
     fn the_status_of_a_subscription_is_derived_from_its_id() {
         let start = ulid_millis(KEY).expect("a ULID");
         let check = |id: &str, days: i64, state: SubscriptionState, end: i64| {
-            let standing = Subscription::read(id).expect("an id").standing(start + days * PERIOD_MILLIS / 30);
+            let standing = Subscription::parse(id).expect("an id").status_at(start + days * PERIOD_MILLIS / 30);
             assert_eq!(
                 (standing.state, standing.period_end),
                 (state, start + end * PERIOD_MILLIS / 30),
@@ -241,7 +241,7 @@ mod tests {
         for nothing in
             ["", "sub_", "sub_x_paid", "sub_01HZX5K7N2M4P6Q8R9S0T1V3W5_free", "sub_01HZX5K7N2M4P6Q8R9S0T1V3W5_paid_x"]
         {
-            assert!(Subscription::read(nothing).is_none(), "{nothing}");
+            assert!(Subscription::parse(nothing).is_none(), "{nothing}");
         }
     }
 }

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    CardToken, METHOD, PaymentCall, PaymentError,
+    CardToken, METHOD_ENTITY, PaymentCall, PaymentError,
     subscription::Subscription,
     text,
     wallet::{PendingPayment, Wallet, commit_or_lost_race},
 };
-use crate::product::{fields, find, retried, unless_lost_race};
+use crate::product::{find, object_fields, retry_lost_races, unless_lost_race};
 
 pub(super) const ADD_SUMMARY: &str =
     "Adds a payment method by the provider's token for it; 200 if it is there already.";
@@ -23,7 +23,7 @@ const MAX_METHODS: usize = 20;
 
 request_body! {
     /// The body that adds a method.
-    pub(super) struct NewMethod of METHOD {
+    pub(super) struct NewMethod of METHOD_ENTITY {
         token: String = "token" as "providerToken",
         is_default: Option<bool> = "isDefault",
     }
@@ -40,7 +40,7 @@ pub(super) async fn add(call: PaymentCall) -> Result<Answer, Problem> {
     // The provider accepts it.
     let card = call.payments.attach_card(&token).await?;
 
-    let added = retried(|| async {
+    let added = retry_lost_races(|| async {
         let wallet = call.without_pending_payment().await?;
         let methods = call.methods().await?;
         if let Some(there) = call.with_token(&methods, &token).await? {
@@ -64,7 +64,7 @@ pub(super) async fn add(call: PaymentCall) -> Result<Answer, Problem> {
             "expYear": card.exp_year,
             "isDefault": is_default_now,
         });
-        let set = call.change(&wallet).create(METHOD, fields(method));
+        let set = call.change(&wallet).create(METHOD_ENTITY, object_fields(method));
         let set = if is_default_now { unset_default(set, &methods) } else { set };
         let Some(added) = unless_lost_race(set.commit().await)? else { return Ok(None) };
         let method = added.into_iter().next().flatten().ok_or_else(Problem::internal)?;
@@ -84,9 +84,9 @@ pub(super) async fn make_default(call: PaymentCall) -> Result<Answer, Problem> {
 /// No other method becomes the default: the user decides which card is charged.
 pub(super) async fn remove(call: PaymentCall) -> Result<Answer, Problem> {
     let id = method_in_path(&call)?;
-    let removed = retried(|| async {
+    let removed = retry_lost_races(|| async {
         let wallet = call.without_pending_payment().await?;
-        let method = call.tenant.get(METHOD, &[&id]).await?;
+        let method = call.tenant.get(METHOD_ENTITY, &[&id]).await?;
         call.http.check_if_match(&method)?;
         // No subscription is paid with it.
         let pays = |record: Option<Record>| -> Result<bool, Problem> {
@@ -99,7 +99,7 @@ pub(super) async fn remove(call: PaymentCall) -> Result<Answer, Problem> {
         }
 
         let removal = Removal { method: id.clone() };
-        if !call.begin(&wallet, &PendingPayment::Removal(removal)).await? {
+        if !call.store_pending(&wallet, &PendingPayment::Removal(removal)).await? {
             return Ok(None);
         }
         call.without_pending_payment().await?;
@@ -116,8 +116,8 @@ pub(super) struct Removal {
 
 impl Removal {
     /// Removes the card at the provider, and then the method.
-    pub(super) async fn end(&self, call: &PaymentCall, wallet: &Wallet) -> Result<(), Problem> {
-        let found = find(&call.tenant, METHOD, &[&self.method]).await?;
+    pub(super) async fn complete(&self, call: &PaymentCall, wallet: &Wallet) -> Result<(), Problem> {
+        let found = find(&call.tenant, METHOD_ENTITY, &[&self.method]).await?;
         let Some(method) = found else { return commit_or_lost_race(call.change(wallet)).await.map(drop) };
         match call.token(&self.method).await? {
             Some(token) if call.check_provider(&method).is_ok() => match call.payments.detach_card(&token).await {
@@ -130,7 +130,7 @@ impl Removal {
             },
             _ => tracing::warn!("a card stays at a provider that is no longer used"),
         }
-        commit_or_lost_race(call.change(wallet).delete(METHOD, &[&self.method], &method)).await.map(drop)
+        commit_or_lost_race(call.change(wallet).delete(METHOD_ENTITY, &[&self.method], &method)).await.map(drop)
     }
 }
 
@@ -152,7 +152,7 @@ impl PaymentCall {
 
     /// Makes a method the default one, in place of another.
     async fn set_default(&self, id: &[String]) -> Result<Record, Problem> {
-        let preferred = retried(|| async {
+        let preferred = retry_lost_races(|| async {
             let wallet = self.without_pending_payment().await?;
             let mut methods = self.methods().await?;
             let at = methods.iter().position(|method| method.id() == id).ok_or_else(Problem::not_found)?;
@@ -162,7 +162,8 @@ impl PaymentCall {
                 return Ok(Some(method));
             }
             let id: Vec<_> = id.iter().map(String::as_str).collect();
-            let set = self.change(&wallet).update(METHOD, &id, fields(json!({ "isDefault": true })), &method);
+            let set =
+                self.change(&wallet).update(METHOD_ENTITY, &id, object_fields(json!({ "isDefault": true })), &method);
             let Some(preferred) = unless_lost_race(unset_default(set, &methods).commit().await)? else {
                 return Ok(None);
             };
@@ -176,7 +177,7 @@ impl PaymentCall {
 fn unset_default(set: ChangeSet, methods: &[Record]) -> ChangeSet {
     methods.iter().filter(|method| is_default(method)).fold(set, |set, method| {
         let id = text(method, "paymentMethodId");
-        set.update(METHOD, &[&id], fields(json!({ "isDefault": false })), method)
+        set.update(METHOD_ENTITY, &[&id], object_fields(json!({ "isDefault": false })), method)
     })
 }
 
@@ -192,5 +193,5 @@ fn method_in_path(call: &PaymentCall) -> Result<String, Problem> {
 fn card_number() -> Problem {
     let detail =
         "This is a card number. Never send one: give it to the payment provider, and send the token that it gives.";
-    Problem::of(ProblemCode::INVALID, detail).with_field("token", "Is a card number, not a token.")
+    Problem::from_code(ProblemCode::INVALID, detail).with_field("token", "Is a card number, not a token.")
 }

@@ -4,9 +4,9 @@ mod local;
 mod methods;
 mod port;
 mod purchases;
-mod standing;
 mod start;
 mod subscription;
+mod subscription_state;
 mod wallet;
 
 use std::{future::Future, sync::Arc};
@@ -20,31 +20,33 @@ use serde_json::json;
 pub use self::{
     local::LocalPayments,
     port::{Card, CardToken, ChargeId, PaymentError, PaymentFuture, PaymentProvider, SubscriptionStatus},
-    standing::SubscriptionState,
+    subscription_state::SubscriptionState,
 };
-use crate::product::{find, item};
+use crate::product::{find, item_schema};
 
-const METHOD: &str = "payment_method";
-const PURCHASE: &str = "purchase";
-const SUBSCRIPTION: &str = "subscription";
-/// What other statuses mean.
+const METHOD_ENTITY: &str = "payment_method";
+const PURCHASE_ENTITY: &str = "purchase";
+const SUBSCRIPTION_ENTITY: &str = "subscription";
+/// Descriptions of the error statuses in the OpenAPI document.
 const DECLINED_DESCRIPTION: &str = "The provider declines, and says why. Code: `payment_declined`.";
 const BAD_STANDING_DESCRIPTION: &str = "The provider reports an impossible state. Code: `bad_standing`.";
 
 pub(crate) fn routes(design: &Design, payments: &Arc<dyn PaymentProvider>) -> Vec<CustomRoute> {
-    let (method, bought, subscription) = (item("PaymentMethod"), item("Purchase"), item("Subscription"));
+    let (method, bought, subscription) =
+        (item_schema("PaymentMethod"), item_schema("Purchase"), item_schema("Subscription"));
     // Changes of the subscription have the same answers.
     let change = |route: CustomRoute| {
-        let route = route.requires(SUBSCRIPTION, Verb::Update).answers(200, Some(subscription.clone()));
+        let route =
+            route.requires_permission(SUBSCRIPTION_ENTITY, Verb::Update).answers(200, Some(subscription.clone()));
         route.also_answers(402, DECLINED_DESCRIPTION).also_answers(502, BAD_STANDING_DESCRIPTION)
     };
     let post = Method::POST;
     vec![
         route(payments, &post, "/payment-methods", methods::ADD_SUMMARY, methods::add)
-            .requires(METHOD, Verb::Create)
+            .requires_permission(METHOD_ENTITY, Verb::Create)
             .body(methods::NewMethod::schema(design))
             .answers(201, Some(method.clone()))
-            .also_answers(200, "It was there already.")
+            .also_answers(200, "The payment method already exists.")
             .also_answers(402, DECLINED_DESCRIPTION),
         route(
             payments,
@@ -53,7 +55,7 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn PaymentProvider>) -> Ve
             methods::DEFAULT_SUMMARY,
             methods::make_default,
         )
-        .requires(METHOD, Verb::Update)
+        .requires_permission(METHOD_ENTITY, Verb::Update)
         .answers(200, Some(method)),
         route(
             payments,
@@ -62,12 +64,12 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn PaymentProvider>) -> Ve
             methods::REMOVE_SUMMARY,
             methods::remove,
         )
-        .requires(METHOD, Verb::Delete)
+        .requires_permission(METHOD_ENTITY, Verb::Delete)
         .answers(204, None)
         .also_answers(402, DECLINED_DESCRIPTION)
         .also_answers(502, BAD_STANDING_DESCRIPTION),
         route(payments, &post, "/purchases", purchases::BUY_SUMMARY, purchases::buy)
-            .requires(PURCHASE, Verb::Create)
+            .requires_permission(PURCHASE_ENTITY, Verb::Create)
             .parameter(json!({
                 "name": "Idempotency-Key",
                 "in": "header",
@@ -79,7 +81,7 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn PaymentProvider>) -> Ve
             .answers(201, Some(bought))
             .also_answers(402, DECLINED_DESCRIPTION),
         route(payments, &post, "/subscription", "Starts a subscription, unless one is running.", start::start)
-            .requires(SUBSCRIPTION, Verb::Create)
+            .requires_permission(SUBSCRIPTION_ENTITY, Verb::Create)
             .body(start::NewSubscription::schema(design))
             .answers(201, Some(subscription.clone()))
             .also_answers(402, DECLINED_DESCRIPTION)
@@ -128,7 +130,7 @@ impl PaymentCall {
             found = CardToken::new(token);
             found.is_some()
         };
-        match self.tenant.verify_secret(METHOD, &[method], "providerToken", look).await {
+        match self.tenant.verify_secret(METHOD_ENTITY, &[method], "providerToken", look).await {
             Err(error) if !error.is_not_found() => Err(error.into()),
             _ => Ok(found),
         }
@@ -137,7 +139,7 @@ impl PaymentCall {
     /// The token of the payment method of a pending payment; or why it cannot be charged: the method does not exist any more,
     /// or the provider has changed since.
     async fn chargeable_token(&self, method: &str) -> Result<Result<CardToken, String>, Problem> {
-        let found = find(&self.tenant, METHOD, &[method]).await?;
+        let found = find(&self.tenant, METHOD_ENTITY, &[method]).await?;
         if found.is_some_and(|found| self.check_provider(&found).is_err()) {
             tracing::error!("a payment was pending at a provider that is no longer used: check its result there");
             return Ok(Err("The payment method is kept at a provider that is no longer used.".to_owned()));
@@ -148,7 +150,7 @@ impl PaymentCall {
     /// The payment method to use: the named one, or the default one.
     async fn method(&self, named: Option<&str>) -> Result<String, Problem> {
         let method = match named {
-            Some(named) => self.tenant.get(METHOD, &[named]).await?,
+            Some(named) => self.tenant.get(METHOD_ENTITY, &[named]).await?,
             None => self.methods().await?.into_iter().find(methods::is_default).ok_or_else(no_method)?,
         };
         self.check_provider(&method)?;
@@ -160,7 +162,7 @@ impl PaymentCall {
         if record.text("provider") == Some(self.payments.name()) {
             return Ok(());
         }
-        let detail = "It is kept at a payment provider that is no longer used: add it here again.";
+        let detail = "The payment method is stored at a payment provider that is no longer used: add it again.";
         Err(Problem::conflict("other_provider", detail))
     }
 }

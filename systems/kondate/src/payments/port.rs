@@ -4,7 +4,7 @@ use std::fmt;
 
 use nagaya_server::ExtensionFuture;
 
-use super::standing::SubscriptionState;
+use super::subscription_state::SubscriptionState;
 
 /// A future answer of a provider.
 pub type PaymentFuture<'a, T> = ExtensionFuture<'a, Result<T, PaymentError>>;

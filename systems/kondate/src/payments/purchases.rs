@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::{
-    ChargeId, PURCHASE, PaymentCall, PaymentError, text,
+    ChargeId, PURCHASE_ENTITY, PaymentCall, PaymentError, text,
     wallet::{PendingPayment, Wallet, commit_or_lost_race},
 };
-use crate::{catalog::Kind, notifications::notification, product::fields};
+use crate::{catalog::Kind, notifications::notification_fields, product::object_fields};
 
 pub(super) const BUY_SUMMARY: &str =
     "Buys a recipe or set of the catalog at its price. Own items and items that were bought already are refused.";
@@ -19,7 +19,7 @@ const CURRENCY: &str = "JPY";
 
 request_body! {
     /// The body of a purchase.
-    struct PurchaseRequest of PURCHASE {
+    struct PurchaseRequest of PURCHASE_ENTITY {
         target_type: String = "targetType",
         target_id: String = "targetId",
         payment_method_id: Option<String> = "paymentMethodId",
@@ -51,7 +51,7 @@ pub(super) async fn buy(call: PaymentCall) -> Result<Answer, Problem> {
     let key = call.http.idempotency_key()?.ok_or_else(idempotency_key_required)?;
     let request = serde_json::to_string(&call.http.body).unwrap_or_default();
 
-    let note = async |name: &str| call.tenant.side_record(PURCHASE, RecordOwner::Tenant, name).await;
+    let note = async |name: &str| call.tenant.side_record(PURCHASE_ENTITY, RecordOwner::Tenant, name).await;
     let mut retry = Retry::default();
     loop {
         retry.attempt().await?;
@@ -67,7 +67,7 @@ pub(super) async fn buy(call: PaymentCall) -> Result<Answer, Problem> {
         let purchase = call.offer(kind, &order).await?;
         let buying = PendingPurchase { key: key.to_owned(), request: request.clone(), purchase };
         // The next round completes the pending payment, this one or another.
-        call.begin(&wallet, &PendingPayment::Buying(buying)).await?;
+        call.store_pending(&wallet, &PendingPayment::Buying(buying)).await?;
     }
 }
 
@@ -97,9 +97,9 @@ pub(super) struct PendingPurchase {
 
 impl PendingPurchase {
     /// Charges it, and stores the result.
-    pub(super) async fn end(&self, call: &PaymentCall, wallet: &Wallet) -> Result<(), Problem> {
+    pub(super) async fn complete(&self, call: &PaymentCall, wallet: &Wallet) -> Result<(), Problem> {
         let Purchase { purchased_at, purchase_id, .. } = &self.purchase;
-        let mut item = fields(json!(self.purchase));
+        let mut item = object_fields(json!(self.purchase));
         let mut slip = json!({ "request": self.request, "purchasedAt": purchased_at, "purchaseId": purchase_id });
         let paid = self.charge(call).await?;
         match &paid {
@@ -108,9 +108,14 @@ impl PendingPurchase {
         }
         item.insert("status".to_owned(), if paid.is_ok() { "paid" } else { "failed" }.into());
 
-        let set = call.change(wallet).create(PURCHASE, item);
-        let set =
-            set.side_record(PURCHASE, RecordOwner::Tenant, &receipt_record_name(&self.key), Some(fields(slip)), None);
+        let set = call.change(wallet).create(PURCHASE_ENTITY, item);
+        let set = set.side_record(
+            PURCHASE_ENTITY,
+            RecordOwner::Tenant,
+            &receipt_record_name(&self.key),
+            Some(object_fields(slip)),
+            None,
+        );
         let set = if paid.is_ok() { self.add_receipt(self.add_bought_record(set)) } else { set };
         commit_or_lost_race(set).await.map(drop)
     }
@@ -133,15 +138,15 @@ impl PendingPurchase {
     /// Adds the record that the item is bought.
     fn add_bought_record(&self, set: ChangeSet) -> ChangeSet {
         let Purchase { purchased_at, purchase_id, .. } = &self.purchase;
-        let by = fields(json!({ "purchasedAt": purchased_at, "purchaseId": purchase_id }));
+        let by = object_fields(json!({ "purchasedAt": purchased_at, "purchaseId": purchase_id }));
         let name = bought_record_name(&self.purchase.target_type, &self.purchase.target_id);
-        set.side_record(PURCHASE, RecordOwner::Tenant, &name, Some(by), None)
+        set.side_record(PURCHASE_ENTITY, RecordOwner::Tenant, &name, Some(by), None)
     }
 
     fn add_receipt(&self, set: ChangeSet) -> ChangeSet {
         let Purchase { title, amount, currency, .. } = &self.purchase;
         let paid = if *amount == 0 { "Free of charge.".to_owned() } else { format!("Paid: {amount} {currency}.") };
-        set.create("notification", notification("receipt", title, &paid))
+        set.create("notification", notification_fields("receipt", title, &paid))
     }
 }
 
@@ -170,7 +175,7 @@ impl PaymentCall {
         let named = order.payment_method_id.as_deref();
         let payment_method_id = if amount == 0 && named.is_none() { None } else { Some(self.method(named).await?) };
         Ok(Purchase {
-            purchased_at: self.http.timestamp_now(PURCHASE, "purchasedAt"),
+            purchased_at: self.http.timestamp_now(PURCHASE_ENTITY, "purchasedAt"),
             purchase_id: self.http.ids().ulid(self.http.now_millis()),
             target_type: order.target_type.clone(),
             target_id: order.target_id.clone(),
@@ -191,7 +196,7 @@ impl PaymentCall {
             return Err(PaymentError::Declined(reason.to_owned()).into());
         }
         let (at, id) = (text("purchasedAt"), text("purchaseId"));
-        let purchase = self.tenant.get(PURCHASE, &[at, id]).await?;
+        let purchase = self.tenant.get(PURCHASE_ENTITY, &[at, id]).await?;
         Ok(Answer::created(purchase, &self.http.location(&format!("/purchases/{at}/{id}"))))
     }
 }

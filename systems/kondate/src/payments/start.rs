@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::{
-    PaymentCall, PaymentError, SUBSCRIPTION, SubscriptionStatus,
+    PaymentCall, PaymentError, SUBSCRIPTION_ENTITY, SubscriptionStatus,
     subscription::{Subscription, SubscriptionNotice, bad_standing},
     wallet::{PendingPayment, Wallet, commit_or_lost_race},
 };
-use crate::product::fields;
+use crate::product::object_fields;
 
 request_body! {
     /// The body that starts a subscription.
-    pub(super) struct NewSubscription of SUBSCRIPTION {
+    pub(super) struct NewSubscription of SUBSCRIPTION_ENTITY {
         plan: String = "plan",
         payment_method_id: Option<String> = "paymentMethodId",
     }
@@ -39,14 +39,14 @@ pub(super) async fn start(call: PaymentCall) -> Result<Answer, Problem> {
             key: call.http.ids().ulid(call.http.now_millis()),
             plan: new.plan.clone(),
             method: call.method(new.payment_method_id.as_deref()).await?,
-            at: call.http.timestamp_now(SUBSCRIPTION, "startedAt"),
+            at: call.http.timestamp_now(SUBSCRIPTION_ENTITY, "startedAt"),
         };
-        if !call.begin(&wallet, &PendingPayment::Start(start.clone())).await? {
+        if !call.store_pending(&wallet, &PendingPayment::Start(start.clone())).await? {
             continue;
         }
         // A concurrent call may have completed it; the provider gives every caller the same answer.
-        start.end(&call, &call.wallet().await?).await?.map_err(Problem::from)?;
-        let started = call.tenant.get(SUBSCRIPTION, &[]).await?;
+        start.complete(&call, &call.wallet().await?).await?.map_err(Problem::from)?;
+        let started = call.tenant.get(SUBSCRIPTION_ENTITY, &[]).await?;
         return Ok(Answer::created(started, &call.http.location("/subscription")));
     }
 }
@@ -78,7 +78,11 @@ impl From<StartError> for Problem {
 
 impl Start {
     /// Starts it at the provider and stores the result; or returns why it did not start.
-    pub(super) async fn end(&self, call: &PaymentCall, wallet: &Wallet) -> Result<Result<(), StartError>, Problem> {
+    pub(super) async fn complete(
+        &self,
+        call: &PaymentCall,
+        wallet: &Wallet,
+    ) -> Result<Result<(), StartError>, Problem> {
         let answer = match call.chargeable_token(&self.method).await? {
             Ok(token) => call.payments.subscribe(&token, &self.plan, &self.key).await,
             Err(reason) => Err(PaymentError::Declined(reason)),
@@ -118,15 +122,15 @@ impl Start {
         standing: &SubscriptionStatus,
     ) -> Result<ChangeSet, Problem> {
         let mut item = call.status_fields(standing);
-        item.append(&mut fields(json!({
+        item.append(&mut object_fields(json!({
             "plan": self.plan,
             "provider": call.payments.name(),
             "paymentMethodId": self.method,
             "startedAt": self.at,
         })));
         let set = match call.subscription().await? {
-            None => set.create(SUBSCRIPTION, item),
-            Some(over) => set.update(SUBSCRIPTION, &[], item, &over),
+            None => set.create(SUBSCRIPTION_ENTITY, item),
+            Some(over) => set.update(SUBSCRIPTION_ENTITY, &[], item, &over),
         };
         Ok(SubscriptionNotice::STARTED.add_to(set))
     }

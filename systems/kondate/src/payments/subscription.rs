@@ -6,10 +6,10 @@ use nagaya_tenancy::{ChangeSet, Record};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
-use super::{PaymentCall, SUBSCRIPTION, SubscriptionState, SubscriptionStatus};
+use super::{PaymentCall, SUBSCRIPTION_ENTITY, SubscriptionState, SubscriptionStatus};
 use crate::{
-    notifications::notification,
-    product::{fields, find, retried, unless_lost_race},
+    notifications::notification_fields,
+    product::{find, object_fields, retry_lost_races, unless_lost_race},
 };
 
 pub(super) const CANCEL_SUMMARY: &str = "Ends the subscription at the end of the paid period.";
@@ -39,21 +39,21 @@ impl Subscription {
 
 /// Lets the subscription end with its period: 200 with it.
 pub(super) async fn cancel(call: PaymentCall) -> Result<Answer, Problem> {
-    let canceled = retried(|| async {
-        let (current, subscription) = call.running().await?;
+    let canceled = retry_lost_races(|| async {
+        let (current, subscription) = call.running_subscription().await?;
         if subscription.cancel_at_period_end {
             return Ok(Some(current));
         }
         let standing = call.payments.cancel(&subscription.provider_subscription_id).await?;
-        call.apply(&current, &standing).await
+        call.apply_status(&current, &standing).await
     });
     canceled.await.map(Answer::record)
 }
 
 /// Takes a cancellation back: 200 with the subscription.
 pub(super) async fn resume(call: PaymentCall) -> Result<Answer, Problem> {
-    let resumed = retried(|| async {
-        let (current, subscription) = call.running().await?;
+    let resumed = retry_lost_races(|| async {
+        let (current, subscription) = call.running_subscription().await?;
         if !subscription.cancel_at_period_end {
             return Ok(Some(current));
         }
@@ -63,20 +63,20 @@ pub(super) async fn resume(call: PaymentCall) -> Result<Answer, Problem> {
             return Err(Problem::conflict("period_over", detail));
         }
         let standing = call.payments.resume(&subscription.provider_subscription_id).await?;
-        call.apply(&current, &standing).await
+        call.apply_status(&current, &standing).await
     });
     resumed.await.map(Answer::record)
 }
 
 /// Gets the state of the subscription from the provider, and stores it: 200 with it.
 pub(super) async fn refresh(call: PaymentCall) -> Result<Answer, Problem> {
-    call.refreshed().await.map(Answer::record)
+    call.refresh_record().await.map(Answer::record)
 }
 
 impl PaymentCall {
     /// The subscription, running or over.
     pub(super) async fn subscription(&self) -> Result<Option<Record>, Problem> {
-        Ok(find(&self.tenant, SUBSCRIPTION, &[]).await?)
+        Ok(find(&self.tenant, SUBSCRIPTION_ENTITY, &[]).await?)
     }
 
     /// The current subscription. After the end of its period, the provider is asked for the state.
@@ -87,32 +87,32 @@ impl PaymentCall {
         if let Some(record) = &current {
             let subscription: Subscription = record.deserialize()?;
             if subscription.is_running() && self.is_past(&subscription) && self.check_provider(record).is_ok() {
-                return self.refreshed().await.map(Some);
+                return self.refresh_record().await.map(Some);
             }
         }
         Ok(current)
     }
 
     /// The subscription with the state that the provider reports.
-    async fn refreshed(&self) -> Result<Record, Problem> {
-        retried(|| async {
-            let current = self.tenant.get(SUBSCRIPTION, &[]).await?;
+    async fn refresh_record(&self) -> Result<Record, Problem> {
+        retry_lost_races(|| async {
+            let current = self.tenant.get(SUBSCRIPTION_ENTITY, &[]).await?;
             self.check_provider(&current)?;
             let subscription: Subscription = current.deserialize()?;
             let standing = self.payments.subscription_status(&subscription.provider_subscription_id).await?;
-            self.apply(&current, &standing).await
+            self.apply_status(&current, &standing).await
         })
         .await
     }
 
     /// Whether its period is over. Timestamps of one field are ordered as texts.
     fn is_past(&self, subscription: &Subscription) -> bool {
-        let now = self.http.timestamp_now(SUBSCRIPTION, "currentPeriodEnd");
+        let now = self.http.timestamp_now(SUBSCRIPTION_ENTITY, "currentPeriodEnd");
         subscription.current_period_end.as_deref().is_some_and(|end| Some(end) <= now.as_str())
     }
 
     /// The subscription, which has to be running.
-    async fn running(&self) -> Result<(Record, Subscription), Problem> {
+    async fn running_subscription(&self) -> Result<(Record, Subscription), Problem> {
         let current = self.present_subscription().await?.ok_or_else(Problem::not_found)?;
         self.http.check_if_match(&current)?;
         let subscription: Subscription = current.deserialize()?;
@@ -125,7 +125,7 @@ impl PaymentCall {
     }
 
     /// Stores the state that the provider reports; `None` if another writer changed the subscription meanwhile.
-    async fn apply(&self, current: &Record, standing: &SubscriptionStatus) -> Result<Option<Record>, Problem> {
+    async fn apply_status(&self, current: &Record, standing: &SubscriptionStatus) -> Result<Option<Record>, Problem> {
         let subscription: Subscription = current.deserialize()?;
         let from = subscription.state().ok_or_else(Problem::internal)?;
         if !from.can_become(standing.state) {
@@ -137,9 +137,9 @@ impl PaymentCall {
             return Ok(Some(current.clone()));
         }
         let renewed = patch["currentPeriodEnd"].as_str() > subscription.current_period_end.as_deref();
-        let set = self.tenant.change_set().update(SUBSCRIPTION, &[], patch, current);
+        let set = self.tenant.change_set().update(SUBSCRIPTION_ENTITY, &[], patch, current);
         let (ended, ends) = (subscription.cancel_at_period_end, standing.ends_with_period);
-        let set = match SubscriptionNotice::of(from, standing.state, ended, ends, renewed) {
+        let set = match SubscriptionNotice::for_transition(from, standing.state, ended, ends, renewed) {
             Some(notice) => notice.add_to(set),
             None => set,
         };
@@ -148,10 +148,10 @@ impl PaymentCall {
 
     /// The fields of the state that the provider reports.
     pub(super) fn status_fields(&self, standing: &SubscriptionStatus) -> Map<String, Json> {
-        fields(json!({
+        object_fields(json!({
             "providerSubscriptionId": standing.subscription,
             "status": standing.state.name(),
-            "currentPeriodEnd": self.http.timestamp(SUBSCRIPTION, "currentPeriodEnd", standing.period_end),
+            "currentPeriodEnd": self.http.timestamp(SUBSCRIPTION_ENTITY, "currentPeriodEnd", standing.period_end),
             "cancelAtPeriodEnd": standing.ends_with_period,
         }))
     }
@@ -177,7 +177,13 @@ impl SubscriptionNotice {
         SubscriptionNotice("renewed", "Your subscription has been renewed", "Another period has begun.");
 
     /// The notification about a change: only the most important part.
-    fn of(from: SubscriptionState, to: SubscriptionState, ended: bool, ends: bool, renewed: bool) -> Option<Self> {
+    fn for_transition(
+        from: SubscriptionState,
+        to: SubscriptionState,
+        ended: bool,
+        ends: bool,
+        renewed: bool,
+    ) -> Option<Self> {
         match to {
             SubscriptionState::Canceled if from != to => Some(SubscriptionNotice::CANCELED),
             SubscriptionState::PastDue if from != to => Some(SubscriptionNotice::PAST_DUE),
@@ -190,7 +196,7 @@ impl SubscriptionNotice {
 
     pub(super) fn add_to(self, set: ChangeSet) -> ChangeSet {
         let SubscriptionNotice(kind, title, body) = self;
-        set.create("notification", notification(&format!("subscription_{kind}"), title, body))
+        set.create("notification", notification_fields(&format!("subscription_{kind}"), title, body))
     }
 }
 

@@ -10,8 +10,8 @@ use nagaya_tenancy::{ChangeSet, RecordOwner, Retry, SideRecord};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
-use super::{METHOD, PaymentCall, methods::Removal, purchases::PendingPurchase, start::Start};
-use crate::product::{fields, unless_lost_race};
+use super::{METHOD_ENTITY, PaymentCall, methods::Removal, purchases::PendingPurchase, start::Start};
+use crate::product::{object_fields, unless_lost_race};
 
 const WALLET_RECORD: &str = "wallet";
 
@@ -39,7 +39,7 @@ impl Wallet {
 
 impl PaymentCall {
     pub(super) async fn wallet(&self) -> Result<Wallet, Problem> {
-        let note = self.tenant.side_record(METHOD, RecordOwner::Tenant, WALLET_RECORD).await?;
+        let note = self.tenant.side_record(METHOD_ENTITY, RecordOwner::Tenant, WALLET_RECORD).await?;
         let act = note.as_ref().and_then(|note| note.fields.get("act"));
         let act = act.map(|act| {
             PendingPayment::deserialize(act).map_err(|error| {
@@ -58,9 +58,9 @@ impl PaymentCall {
             let wallet = self.wallet().await?;
             match &wallet.act {
                 None => return Ok(wallet),
-                Some(PendingPayment::Buying(buying)) => buying.end(self, &wallet).await?,
-                Some(PendingPayment::Start(start)) => drop(start.end(self, &wallet).await?),
-                Some(PendingPayment::Removal(removal)) => removal.end(self, &wallet).await?,
+                Some(PendingPayment::Buying(buying)) => buying.complete(self, &wallet).await?,
+                Some(PendingPayment::Start(start)) => drop(start.complete(self, &wallet).await?),
+                Some(PendingPayment::Removal(removal)) => removal.complete(self, &wallet).await?,
             }
         }
     }
@@ -68,7 +68,7 @@ impl PaymentCall {
     /// A change set that clears the pending payment, if the wallet has not changed since it was read.
     pub(super) fn change(&self, wallet: &Wallet) -> ChangeSet {
         self.tenant.change_set().side_record(
-            METHOD,
+            METHOD_ENTITY,
             RecordOwner::Tenant,
             WALLET_RECORD,
             Some(Map::new()),
@@ -77,10 +77,10 @@ impl PaymentCall {
     }
 
     /// Stores a pending payment; `false` if another writer was faster.
-    pub(super) async fn begin(&self, wallet: &Wallet, act: &PendingPayment) -> Result<bool, Problem> {
-        let under_way = Some(fields(json!({ "act": act })));
+    pub(super) async fn store_pending(&self, wallet: &Wallet, act: &PendingPayment) -> Result<bool, Problem> {
+        let under_way = Some(object_fields(json!({ "act": act })));
         let set = self.tenant.change_set().side_record(
-            METHOD,
+            METHOD_ENTITY,
             RecordOwner::Tenant,
             WALLET_RECORD,
             under_way,

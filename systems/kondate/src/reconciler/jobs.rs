@@ -74,7 +74,7 @@ impl Jobs {
             // A deleted save has left its count record, and a deleted item its postings.
             let kind = Kind::ALL.into_iter().find(|kind| kind.names().creator == record.entity());
             jobs.recounted.extend(kind.and_then(|kind| CatalogEntry::copy(kind, record)));
-            jobs.searched.extend(item_of(record).map(|(entity, id)| (entity, tenant.clone(), id)));
+            jobs.searched.extend(indexed_item_of(record).map(|(entity, id)| (entity, tenant.clone(), id)));
         }
         let hasher = BuildHasherDefault::<DefaultHasher>::default();
         jobs.searched.retain(|searched| seen.insert(hasher.hash_one(searched)));
@@ -116,7 +116,7 @@ pub(super) async fn run(nagaya: &Nagaya, jobs: impl Iterator<Item = Job>) -> Vec
 }
 
 /// The item of a posting.
-fn item_of(posting: &Record) -> Option<(String, Vec<String>)> {
+fn indexed_item_of(posting: &Record) -> Option<(String, Vec<String>)> {
     let text = |field: &str| posting.text(field).map(str::to_owned);
     let names = Kind::from_link_name(posting.text("kind")?)?.names();
     match posting.entity() {

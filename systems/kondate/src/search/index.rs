@@ -12,14 +12,14 @@ use super::{
     Collection,
     terms::{self, Weighted},
 };
-use crate::product::{MAX_CHANGES, collected, fields};
+use crate::product::{MAX_CHANGES, object_fields, object_from_fields};
 
 /// The user that writes postings.
 const USER: &str = "search";
 
 /// Makes the postings of an item match the item as it is stored now, or its absence.
 pub(crate) async fn reconcile(nagaya: &Nagaya, entity: &str, tenant: &str, id: &[String]) -> Result<(), Error> {
-    let Some(collection) = Collection::of(entity) else { return Ok(()) };
+    let Some(collection) = Collection::of_entity(entity) else { return Ok(()) };
     let postings = Postings::new(nagaya, collection, tenant, id)?;
     let (mut retry, mut lost_race) = (Retry::default(), false);
     loop {
@@ -67,8 +67,8 @@ impl<'i> Postings<'i> {
     async fn step(&self, lost_race: bool) -> Result<Step, Error> {
         // The record first: then the item is at least as new, and if both match, nothing has to be done.
         let note = self.posted_record().await?;
-        let mut posted = note.as_ref().map(posted).unwrap_or_default();
-        let changes = changes(&posted, &self.wanted().await?);
+        let mut posted = note.as_ref().map(posted_terms).unwrap_or_default();
+        let changes = changes(&posted, &self.wanted_terms().await?);
         if changes.is_empty() {
             return Ok(Step::UpToDate);
         }
@@ -93,7 +93,7 @@ impl<'i> Postings<'i> {
     }
 
     /// The terms of the item; none if it is deleted.
-    pub(super) async fn wanted(&self) -> Result<Weighted, Error> {
+    pub(super) async fn wanted_terms(&self) -> Result<Weighted, Error> {
         let record = match self.tenant.get(self.collection.entity, &self.id).await {
             Ok(record) => record,
             Err(error) if error.is_not_found() => return Ok(Weighted::new()),
@@ -128,7 +128,7 @@ impl<'i> Postings<'i> {
         let id: Vec<&str> = id.iter().map(String::as_str).collect();
         match (change.to, stored) {
             (Some(weight), None) => set.create(entity, self.fields(&change.term, weight)),
-            (Some(weight), Some(stored)) => set.update(entity, &id, fields(json!({ "weight": weight })), stored),
+            (Some(weight), Some(stored)) => set.update(entity, &id, object_fields(json!({ "weight": weight })), stored),
             (None, Some(stored)) => set.delete(entity, &id, stored),
             (None, None) => set,
         }
@@ -141,7 +141,7 @@ impl<'i> Postings<'i> {
             &["kind", "term", "targetId"]
         };
         let texts = names.iter().zip(self.posting(term)).map(|(name, value)| ((*name).to_owned(), Json::from(value)));
-        collected(texts.chain([("weight".to_owned(), Json::from(weight))]))
+        object_from_fields(texts.chain([("weight".to_owned(), Json::from(weight))]))
     }
 }
 
@@ -163,7 +163,7 @@ fn changes(posted: &Weighted, wanted: &Weighted) -> Vec<Change> {
 }
 
 /// The posted terms in a record: for each weight its terms, with spaces between them.
-pub(super) fn posted(note: &SideRecord) -> Weighted {
+pub(super) fn posted_terms(note: &SideRecord) -> Weighted {
     let mut posted = Weighted::new();
     for (weight, terms) in &note.fields {
         let Some((weight, terms)) = weight.parse().ok().zip(terms.as_str()) else { continue };
@@ -178,7 +178,7 @@ fn record_fields(posted: &Weighted) -> Map<String, Json> {
     for (term, weight) in posted {
         by_weight.entry(*weight).or_default().push(term);
     }
-    collected(by_weight.into_iter().map(|(weight, terms)| (weight.to_string(), terms.join(" ").into())))
+    object_from_fields(by_weight.into_iter().map(|(weight, terms)| (weight.to_string(), terms.join(" ").into())))
 }
 
 impl Collection {
@@ -194,7 +194,7 @@ impl Collection {
         let tags = tags.iter().filter_map(|tag| Some((TAG_WEIGHT, tag.as_str()?)));
         let parts = parts.iter().filter_map(|each| Some((PART_WEIGHT, each.get(part)?.as_str()?)));
         let description = record.text("description").map(|text| (DESCRIPTION_WEIGHT, text));
-        terms::of(title.into_iter().chain(tags).chain(parts).chain(description))
+        terms::index_terms(title.into_iter().chain(tags).chain(parts).chain(description))
     }
 }
 

@@ -19,7 +19,7 @@ use serde_json::{Value as Json, json};
 
 pub(crate) use self::index::reconcile;
 use self::query::SearchScope;
-use crate::product::item;
+use crate::product::item_schema;
 
 /// Characters of the longest question.
 const MAX_QUERY_CHARS: usize = 100;
@@ -83,7 +83,7 @@ static COLLECTIONS: [Collection; 4] = [
 ];
 
 impl Collection {
-    fn of(entity: &str) -> Option<&'static Collection> {
+    fn of_entity(entity: &str) -> Option<&'static Collection> {
         COLLECTIONS.iter().find(|collection| collection.entity == entity)
     }
 
@@ -113,19 +113,19 @@ pub(crate) fn routes() -> Vec<CustomRoute> {
 
 fn route(collection: &'static Collection) -> CustomRoute {
     let reach = if collection.public { RequiredCaller::Public } else { RequiredCaller::Tenant };
-    let handler = move |call| async move { listed(&call, collection).await };
+    let handler = move |call| async move { list_or_search(&call, collection).await };
     CustomRoute::new(Method::GET, collection.path, &collection.summary(), handler)
-        .requires(collection.entity, Verb::Read)
+        .requires_permission(collection.entity, Verb::Read)
         .caller(reach)
         .parameter(query_parameter_schema())
         .parameter(limit())
         .parameter(order())
         .parameter(json!({ "$ref": "#/components/parameters/Cursor" }))
-        .answers_pages_of(item(collection.schema))
+        .answers_pages_of(item_schema(collection.schema))
 }
 
 /// Lists as the design says, or answers a question.
-async fn listed(call: &Arc<Call>, collection: &'static Collection) -> Result<Answer, Problem> {
+async fn list_or_search(call: &Arc<Call>, collection: &'static Collection) -> Result<Answer, Problem> {
     let page = match call.query_parameter("q") {
         None => call.list(collection.access, &[]).await?,
         Some(question) => search_page(call, collection, question).await?,
@@ -154,7 +154,7 @@ async fn search_page(call: &Call, collection: &'static Collection, question: &st
         return Err(Problem::bad_parameter("q", "Is empty; leave it out to list everything."));
     }
     // Signs alone are in no answer.
-    let wanted = terms::wanted(question);
+    let wanted = terms::query_terms(question);
     let limit = match call.query_parameter("limit") {
         None => DEFAULT_LIMIT,
         Some(text) => {

@@ -50,9 +50,9 @@ pub(super) async fn search(
     wanted: &[QueryTerm],
     (limit, oldest_first): (usize, bool),
 ) -> Result<Vec<Record>, Error> {
-    let lookups: Vec<_> = wanted.iter().map(|term| weights(shelf, collection, term)).collect();
+    let lookups: Vec<_> = wanted.iter().map(|term| find_weights(shelf, collection, term)).collect();
     let found: Vec<_> = stream::iter(lookups).buffered(CONCURRENT_LOOKUPS).try_collect().await?;
-    let best = ranked(&found, limit, oldest_first);
+    let best = rank_hits(&found, limit, oldest_first);
     let ids: Vec<Vec<&str>> =
         best.iter().map(|(at, id)| if at.is_empty() { vec![id.as_str()] } else { vec![at.as_str(), id] }).collect();
     let wanted: Vec<_> = ids.iter().map(|id| (collection.entity, id.as_slice())).collect();
@@ -61,7 +61,7 @@ pub(super) async fn search(
 }
 
 /// The items that have a term, and how weighty it is in each.
-async fn weights(
+async fn find_weights(
     shelf: &SearchScope,
     collection: &Collection,
     wanted: &QueryTerm,
@@ -101,7 +101,7 @@ fn list(collection: &Collection, wanted: &QueryTerm) -> List {
 }
 
 /// The items of all terms, the best first: those with most terms, then the weightiest, then the newest.
-fn ranked(found: &[HashMap<HitKey, i64>], limit: usize, oldest_first: bool) -> Vec<&HitKey> {
+fn rank_hits(found: &[HashMap<HitKey, i64>], limit: usize, oldest_first: bool) -> Vec<&HitKey> {
     let mut scores: HashMap<&HitKey, Score> = HashMap::new();
     for (target, weight) in found.iter().flatten() {
         let score = scores.entry(target).or_default();
@@ -124,7 +124,7 @@ mod tests {
         let target = |id: &str| (String::new(), id.to_owned());
         let found: Vec<HashMap<_, _>> =
             found.iter().map(|items| items.iter().map(|(id, weight)| (target(id), *weight)).collect()).collect();
-        let ranked: Vec<_> = ranked(&found, limit, false).into_iter().map(|(_, id)| id.as_str()).collect();
+        let ranked: Vec<_> = rank_hits(&found, limit, false).into_iter().map(|(_, id)| id.as_str()).collect();
         assert_eq!(ranked, expected);
     }
 
@@ -136,7 +136,7 @@ mod tests {
         check(&[&[("a", 4), ("c", 4), ("b", 4)]], 2, &["c", "b"]);
         let target = |id: &str| (String::new(), id.to_owned());
         let found = [HashMap::from([(target("a"), 1), (target("b"), 4), (target("c"), 4)])];
-        let oldest_first: Vec<_> = ranked(&found, 9, true).into_iter().map(|(_, id)| id.as_str()).collect();
+        let oldest_first: Vec<_> = rank_hits(&found, 9, true).into_iter().map(|(_, id)| id.as_str()).collect();
         assert_eq!(oldest_first, ["b", "c", "a"]);
     }
 

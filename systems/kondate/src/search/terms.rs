@@ -27,7 +27,7 @@ pub(super) enum QueryTerm {
 }
 
 /// The terms of texts that come with their weights, the weightiest first.
-pub(super) fn of<'t>(texts: impl IntoIterator<Item = (i64, &'t str)>) -> Weighted {
+pub(super) fn index_terms<'t>(texts: impl IntoIterator<Item = (i64, &'t str)>) -> Weighted {
     let mut terms = Weighted::new();
     for (weight, text) in texts {
         for run in runs(text) {
@@ -44,7 +44,7 @@ pub(super) fn of<'t>(texts: impl IntoIterator<Item = (i64, &'t str)>) -> Weighte
 }
 
 /// The distinct terms of a query; empty if it has no letter or digit.
-pub(super) fn wanted(question: &str) -> Vec<QueryTerm> {
+pub(super) fn query_terms(question: &str) -> Vec<QueryTerm> {
     let mut wanted = Vec::new();
     for run in runs(question) {
         let single = match run.as_slice() {
@@ -90,7 +90,7 @@ mod tests {
     fn check(text: &str, expected: &[&str]) {
         let mut expected: Vec<_> = expected.iter().map(|term| (*term).to_owned()).collect();
         expected.sort();
-        assert_eq!(of([(4, text)]).into_keys().collect::<Vec<_>>(), expected, "{text}");
+        assert_eq!(index_terms([(4, text)]).into_keys().collect::<Vec<_>>(), expected, "{text}");
     }
 
     #[test]
@@ -105,7 +105,8 @@ mod tests {
 
     #[test]
     fn width_case_and_kana_make_no_difference() {
-        let alike = |one: &str, other: &str| assert_eq!(of([(1, one)]), of([(1, other)]), "{one} {other}");
+        let alike =
+            |one: &str, other: &str| assert_eq!(index_terms([(1, one)]), index_terms([(1, other)]), "{one} {other}");
         alike("カレー", "かれー");
         alike("ｶﾚｰ", "かれー");
         alike("ｶﾞｰﾘｯｸ", "ガーリック");
@@ -115,13 +116,13 @@ mod tests {
         alike("㌘", "ぐらむ");
         alike("①", "1");
         // Different words stay different.
-        assert_ne!(of([(1, "カレー")]), of([(1, "カレ")]));
-        assert_ne!(of([(1, "はは")]), of([(1, "ばば")]));
+        assert_ne!(index_terms([(1, "カレー")]), index_terms([(1, "カレ")]));
+        assert_ne!(index_terms([(1, "はは")]), index_terms([(1, "ばば")]));
     }
 
     #[test]
     fn a_term_has_its_highest_weight() {
-        let terms = of([(4, "卵焼き"), (2, "卵"), (1, "卵焼きと卵")]);
+        let terms = index_terms([(4, "卵焼き"), (2, "卵"), (1, "卵焼きと卵")]);
         let weight = |term: &str| terms.get(term).copied();
         assert_eq!(weight("卵焼"), Some(4));
         assert_eq!(weight("卵"), Some(2));
@@ -133,7 +134,7 @@ mod tests {
     fn the_number_of_terms_is_limited_and_the_title_comes_first() {
         let letters = |from: u32, count: u32| (from..from + count).filter_map(char::from_u32).collect::<String>();
         let (title, description) = (letters(0x4e00, 200), letters(0x5000, 2_000));
-        let terms = of([(4, title.as_str()), (1, description.as_str())]);
+        let terms = index_terms([(4, title.as_str()), (1, description.as_str())]);
         assert_eq!(terms.len(), MAX_ITEM_TERMS);
         assert_eq!(terms.values().filter(|weight| **weight == 4).count(), 200);
     }
@@ -141,13 +142,13 @@ mod tests {
     #[test]
     fn one_character_is_searched_as_a_prefix() {
         let pair = |text: &str| QueryTerm::Pair(text.to_owned());
-        assert_eq!(wanted("卵"), [QueryTerm::Beginning('卵')]);
-        assert_eq!(wanted("カレー"), [pair("かれ"), pair("れー")]);
-        assert_eq!(wanted("豚 しょうが"), [QueryTerm::Beginning('豚'), pair("しょ"), pair("ょう"), pair("うが")]);
-        assert_eq!(wanted("もももも"), [pair("もも")]);
-        assert_eq!(wanted("！？ 、"), []);
+        assert_eq!(query_terms("卵"), [QueryTerm::Beginning('卵')]);
+        assert_eq!(query_terms("カレー"), [pair("かれ"), pair("れー")]);
+        assert_eq!(query_terms("豚 しょうが"), [QueryTerm::Beginning('豚'), pair("しょ"), pair("ょう"), pair("うが")]);
+        assert_eq!(query_terms("もももも"), [pair("もも")]);
+        assert_eq!(query_terms("！？ 、"), []);
         assert_eq!(
-            wanted(&(0..100).filter_map(|at| char::from_u32(0x4e00 + at)).collect::<String>()).len(),
+            query_terms(&(0..100).filter_map(|at| char::from_u32(0x4e00 + at)).collect::<String>()).len(),
             MAX_QUERY_TERMS
         );
     }
@@ -171,8 +172,8 @@ mod tests {
             let letters: Vec<char> = title.chars().collect();
             let from = from.index(letters.len());
             let part: String = letters[from..letters.len().min(from + length)].iter().collect();
-            let terms = of([(4, title.as_str())]);
-            let wanted = wanted(&part);
+            let terms = index_terms([(4, title.as_str())]);
+            let wanted = query_terms(&part);
             prop_assert_eq!(wanted.is_empty(), !part.chars().any(char::is_alphanumeric));
             for each in &wanted {
                 prop_assert!(has(&terms, each), "{:?} of {} is not in {}", each, part, title);
@@ -182,7 +183,7 @@ mod tests {
         /// Whatever is written, terms are what the design takes: one or two letters or digits.
         #[test]
         fn terms_are_one_or_two_letters_or_digits(text in any::<String>()) {
-            for term in of([(1, text.as_str())]).keys() {
+            for term in index_terms([(1, text.as_str())]).keys() {
                 prop_assert!((1..=2).contains(&term.chars().count()) && term.chars().all(char::is_alphanumeric), "{}", term);
             }
         }

@@ -6,10 +6,10 @@ use serde_json::{Value as Json, json};
 
 use super::{
     Collection,
-    index::{Postings, posted, reconcile},
+    index::{Postings, posted_terms, reconcile},
     terms::Weighted,
 };
-use crate::product::{all, fields};
+use crate::product::{list_all, object_fields};
 
 const AT: &str = "2029-12-31T00:00:00Z";
 
@@ -33,11 +33,11 @@ async fn reconcile_item(nagaya: &Nagaya, entity: &str, tenant: &str, id: &[&str]
 
 /// The postings of an item; asserts that stored postings, their record and the item agree.
 async fn postings(nagaya: &Nagaya, entity: &str, tenant: &str, id: &[&str]) -> Weighted {
-    let collection = Collection::of(entity).expect("a collection");
+    let collection = Collection::of_entity(entity).expect("a collection");
     let owned: Vec<_> = id.iter().map(|&part| part.to_owned()).collect();
     let of = Postings::new(nagaya, collection, tenant, &owned).expect("a tenant");
-    let recorded = of.posted_record().await.expect("a record").as_ref().map(posted).unwrap_or_default();
-    let wanted = of.wanted().await.expect("an item");
+    let recorded = of.posted_record().await.expect("a record").as_ref().map(posted_terms).unwrap_or_default();
+    let wanted = of.wanted_terms().await.expect("an item");
     assert_eq!(recorded, wanted, "the record of {entity} {id:?}");
     let stored = stored(&of.tenant, collection, id, &wanted).await;
     assert_eq!(stored, wanted, "the postings of {entity} {id:?}");
@@ -58,7 +58,7 @@ async fn stored(tenant: &Tenant, collection: &Collection, id: &[&str], wanted: &
         false => vec![List::by("search_terms_beginning_with").with("term", "")],
     };
     for list in lists {
-        for record in all(tenant, &list.with("kind", collection.kind)).await.expect("postings") {
+        for record in list_all(tenant, &list.with("kind", collection.kind)).await.expect("postings") {
             let at: Vec<_> = ["createdAt", "targetId"].into_iter().filter_map(|field| record.text(field)).collect();
             if at == id {
                 let weight = record.json("weight").and_then(|weight| weight.as_i64()).expect("a weight");
@@ -84,14 +84,14 @@ async fn postings_follow_the_changes_of_a_recipe() {
     reconcile_item(&nagaya, "recipe", "u_01", &["r_01"]).await;
     assert_eq!(postings(&nagaya, "recipe", "u_01", &["r_01"]).await, Weighted::new());
 
-    hana.create("recipe", fields(recipe("生姜焼き"))).await.expect("a recipe");
+    hana.create("recipe", object_fields(recipe("生姜焼き"))).await.expect("a recipe");
     reconcile_item(&nagaya, "recipe", "u_01", &["r_01"]).await;
     let terms = postings(&nagaya, "recipe", "u_01", &["r_01"]).await;
     assert_eq!((terms["生姜"], terms["豚肉"], terms["肉"], terms["はん"]), (4, 2, 2, 1));
 
     // Weights that rise and fall, terms that appear and disappear, and nothing else.
     let patch = json!({ "title": "豚肉の味噌焼き", "description": "生姜も" });
-    hana.update("recipe", &["r_01"], fields(patch), None).await.expect("a change");
+    hana.update("recipe", &["r_01"], object_fields(patch), None).await.expect("a change");
     reconcile_item(&nagaya, "recipe", "u_01", &["r_01"]).await;
     reconcile_item(&nagaya, "recipe", "u_01", &["r_01"]).await;
     let terms = postings(&nagaya, "recipe", "u_01", &["r_01"]).await;
@@ -110,7 +110,7 @@ async fn many_postings_are_written_in_several_write_sets() {
     let long: String = (0..1_500).filter_map(|at| char::from_u32(0x4e00 + at)).collect();
     let mut made = recipe("古い名前");
     made["description"] = json!(long);
-    hana.create("recipe", fields(made)).await.expect("a recipe");
+    hana.create("recipe", object_fields(made)).await.expect("a recipe");
     reconcile_item(&nagaya, "recipe", "u_01", &["r_01"]).await;
     assert_eq!(postings(&nagaya, "recipe", "u_01", &["r_01"]).await.len(), super::terms::MAX_ITEM_TERMS);
 
@@ -124,7 +124,7 @@ async fn many_postings_are_written_in_several_write_sets() {
 async fn postings_of_the_catalog_belong_to_the_creator() {
     let nagaya = open_kondate().await;
     let published = json!({ "recipeId": "r_01", "createdAt": AT, "title": "古い親子丼", "creatorName": "Hana" });
-    user(&nagaya, "u_01").create("catalog_recipe", fields(published)).await.expect("published");
+    user(&nagaya, "u_01").create("catalog_recipe", object_fields(published)).await.expect("published");
     // Reconciling the item of another tenant writes no postings.
     reconcile_item(&nagaya, "catalog_recipe", "u_10", &[AT, "r_01"]).await;
     reconcile_item(&nagaya, "catalog_recipe", "u_01", &[AT, "r_01"]).await;
@@ -140,15 +140,16 @@ async fn postings_of_the_catalog_belong_to_the_creator() {
 async fn postings_missing_from_the_record_are_adopted() {
     let nagaya = open_kondate().await;
     let hana = user(&nagaya, "u_01");
-    hana.create("recipe", fields(recipe("生姜焼き"))).await.expect("a recipe");
-    let posting = |term: &str| fields(json!({ "kind": "RECIPE", "term": term, "targetId": "r_01", "weight": 1 }));
+    hana.create("recipe", object_fields(recipe("生姜焼き"))).await.expect("a recipe");
+    let posting =
+        |term: &str| object_fields(json!({ "kind": "RECIPE", "term": term, "targetId": "r_01", "weight": 1 }));
     hana.create("search_term", posting("生姜")).await.expect("a posting");
     reconcile_item(&nagaya, "recipe", "u_01", &["r_01"]).await;
     assert_eq!(postings(&nagaya, "recipe", "u_01", &["r_01"]).await["生姜"], 4);
 
     // A posting that the record has but the store lacks does no harm.
     hana.delete("search_term", &["RECIPE", "生姜", "r_01"], None).await.expect("gone");
-    hana.update("recipe", &["r_01"], fields(json!({ "title": "味噌汁" })), None).await.expect("a change");
+    hana.update("recipe", &["r_01"], object_fields(json!({ "title": "味噌汁" })), None).await.expect("a change");
     reconcile_item(&nagaya, "recipe", "u_01", &["r_01"]).await;
     assert_eq!(postings(&nagaya, "recipe", "u_01", &["r_01"]).await["味噌"], 4);
 }
@@ -161,11 +162,11 @@ async fn concurrent_reconciliation_converges_while_the_recipe_changes() {
     let titles = ["生姜焼き", "豚の角煮", "肉じゃが", "親子丼", "Egg curry", "生姜焼き弁当", "最初"];
     for round in 0..40 {
         // Every change starts a task, and all tasks run concurrently: that of the first change may finish last.
-        hana.create("recipe", fields(recipe("最初"))).await.expect("a recipe");
+        hana.create("recipe", object_fields(recipe("最初"))).await.expect("a recipe");
         let mut tasks = Vec::new();
         for at in 0..6 {
             let patch = json!({ "title": titles[(round + at) % titles.len()] });
-            hana.update("recipe", &["r_01"], fields(patch), None).await.expect("a change");
+            hana.update("recipe", &["r_01"], object_fields(patch), None).await.expect("a change");
             let nagaya = nagaya.clone();
             tasks.push(tokio::spawn(async move { reconcile_item(&nagaya, "recipe", "u_01", &["r_01"]).await }));
         }

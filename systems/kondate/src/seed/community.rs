@@ -1,19 +1,19 @@
 //! What users have of each other: saved and bought recipes, and share links.
 
-use nagaya_seed::{DAY, SeedContext, SeedSteps, Seeder};
+use nagaya_seed::{DAY_MILLIS, SeedContext, SeedSteps, Seeder};
 use nagaya_tenancy::Tenant;
 use serde_json::json;
 
 use super::{
     MAX_RECIPES, SeedItem, WriteGroup,
-    account::{PERIOD_DAYS, PERIOD_PRICE, SeedUser},
+    account::{PERIOD_DAYS, PERIOD_PRICE_YEN, SeedUser},
     book,
     book::{Offer, RecipeBook},
     evening, id, instant, random_later_evening, steps,
 };
 
 /// How many other users a user knows, at most.
-const MAX_KNOWN_USERS: usize = 5;
+const MAX_CONTACTS_PER_USER: usize = 5;
 
 /// Writes what users have of each other, after all have published.
 pub(crate) struct CommunitySeeder;
@@ -32,21 +32,21 @@ impl Seeder for CommunitySeeder {
     }
 
     fn steps<'s>(&'s self, tenant: &'s Tenant, context: SeedContext<'s>) -> SeedSteps<'s> {
-        let cook = SeedUser::of(&context);
-        let mut all = periods(&context, &cook);
+        let user = SeedUser::from_context(&context);
+        let mut all = build_paid_periods(&context, &user);
         let others =
-            (1..context.tenants.len()).take(MAX_KNOWN_USERS).map(|n| (context.index + n) % context.tenants.len());
+            (1..context.tenants.len()).take(MAX_CONTACTS_PER_USER).map(|n| (context.index + n) % context.tenants.len());
         for other in others.map(|index| SeedContext { index, ..context }) {
-            all.extend(saved(&context, &cook, &other));
+            all.extend(build_saved_items(&context, &user, &other));
         }
-        all.extend(shares(&context, &cook));
+        all.extend(build_shares(&context, &user));
         steps(tenant, context, all)
     }
 }
 
 /// What a user has saved, and bought before, of another user.
-fn saved(context: &SeedContext<'_>, cook: &SeedUser, other: &SeedContext<'_>) -> Vec<WriteGroup> {
-    let book = RecipeBook::of(*other);
+fn build_saved_items(context: &SeedContext<'_>, user: &SeedUser, other: &SeedContext<'_>) -> Vec<WriteGroup> {
+    let book = RecipeBook::build(*other);
     let recipes =
         book.recipes.iter().map(|each| (["saved_recipe", "recipeId", "RECIPE"], &each.id, each.dish.title, each.offer));
     let menus = book.menus.iter().map(|each| (["saved_set", "setId", "SET"], &each.id, each.title, each.offer));
@@ -54,13 +54,13 @@ fn saved(context: &SeedContext<'_>, cook: &SeedUser, other: &SeedContext<'_>) ->
     let mut all = Vec::new();
     let mut before = "";
     for (n, ([saved, name, target], thing, title, Offer { moment, price })) in offers.enumerate() {
-        let mut rng = context.rng(&format!("{saved} {}", other.tenant()), n);
+        let mut rng = context.rng_for_item(&format!("{saved} {}", other.tenant()), n);
         // Every user saves something.
         let first = std::mem::replace(&mut before, saved) != saved;
         if !first && !rng.chance(55) {
             continue;
         }
-        let at = if (context.until - moment) < 2 * DAY {
+        let at = if (context.until - moment) < 2 * DAY_MILLIS {
             moment + 1_000
         } else {
             random_later_evening(moment, context.until, &mut rng)
@@ -73,7 +73,7 @@ fn saved(context: &SeedContext<'_>, cook: &SeedUser, other: &SeedContext<'_>) ->
                 "targetId": thing,
                 "title": title,
                 "amount": price,
-                "paymentMethodId": cook.card,
+                "paymentMethodId": user.card,
             });
             all.push(SeedItem::new("purchase", at, &mut rng, fields).alone());
         }
@@ -89,17 +89,18 @@ fn saved(context: &SeedContext<'_>, cook: &SeedUser, other: &SeedContext<'_>) ->
 }
 
 /// The payments for the subscription so far.
-fn periods(context: &SeedContext<'_>, cook: &SeedUser) -> Vec<WriteGroup> {
-    let mut rng = context.rng("purchase", 0);
-    let starts = (0..).map(|n| cook.since + n * PERIOD_DAYS * DAY).take_while(|start| *start < context.until);
+fn build_paid_periods(context: &SeedContext<'_>, user: &SeedUser) -> Vec<WriteGroup> {
+    let mut rng = context.rng_for_item("purchase", 0);
+    let starts =
+        (0..).map(|n| user.subscribed_at + n * PERIOD_DAYS * DAY_MILLIS).take_while(|start| *start < context.until);
     let paid = starts.map(|start| {
         let fields = json!({
             "purchasedAt": instant(start),
             "purchaseId": id(start, rng.bits()),
             "targetType": "SUBSCRIPTION",
             "title": "プレミアムプラン 30日",
-            "amount": PERIOD_PRICE,
-            "paymentMethodId": cook.card,
+            "amount": PERIOD_PRICE_YEN,
+            "paymentMethodId": user.card,
         });
         SeedItem::new("purchase", start, &mut rng, fields).alone()
     });
@@ -107,15 +108,15 @@ fn periods(context: &SeedContext<'_>, cook: &SeedUser) -> Vec<WriteGroup> {
 }
 
 /// Share links to two recipes and a menu.
-fn shares(context: &SeedContext<'_>, cook: &SeedUser) -> Vec<WriteGroup> {
-    let book = RecipeBook::of(*context);
+fn build_shares(context: &SeedContext<'_>, user: &SeedUser) -> Vec<WriteGroup> {
+    let book = RecipeBook::build(*context);
     // A recipe of another site has a link already.
     let recipes = book.recipes.iter().filter(|recipe| !recipe.imported).take(2).map(|recipe| ("RECIPE", &recipe.id));
     let menus = book.menus.iter().take(1).map(|menu| ("SET", &menu.id));
     let links = recipes.chain(menus).enumerate().map(|(n, (target, thing))| {
-        let mut rng = context.rng("share", n);
-        let moment = evening(context.until - rng.between(1, 25) * DAY, &mut rng);
-        let fields = json!({ "targetType": target, "targetId": thing, "authorName": cook.name });
+        let mut rng = context.rng_for_item("share", n);
+        let moment = evening(context.until - rng.between(1, 25) * DAY_MILLIS, &mut rng);
+        let fields = json!({ "targetType": target, "targetId": thing, "authorName": user.name });
         SeedItem::new("share", moment, &mut rng, fields).alone()
     });
     links.collect()

@@ -47,8 +47,8 @@ impl Dish {
     }
 
     /// The main ingredients for this number of servings.
-    pub(super) fn own(&self, servings: u32) -> Vec<Ingredient> {
-        ingredients(self.first(), servings)
+    pub(super) fn main_ingredients(&self, servings: u32) -> Vec<Ingredient> {
+        ingredients(self.main_ingredient_text(), servings)
     }
 
     /// All ingredients for this number of servings.
@@ -68,7 +68,7 @@ impl Dish {
     /// Its tags: how it is cooked, of what, and whether it is quick.
     pub(super) fn tags(&self) -> Vec<&'static str> {
         let mut tags: Vec<_> = self.family.tags.split(' ').collect();
-        let kinds = self.names().map(kind).filter(|kind| ["鶏肉", "豚肉", "牛肉", "魚"].contains(kind));
+        let kinds = self.names().map(food_category).filter(|kind| ["鶏肉", "豚肉", "牛肉", "魚"].contains(kind));
         tags.extend(kinds.chain((self.family.minutes <= QUICK_MINUTES).then_some("時短")));
         let mut once = Vec::new();
         tags.retain(|tag| {
@@ -81,16 +81,16 @@ impl Dish {
     }
 
     /// Whether this is its category or one of its tags.
-    pub(super) fn is(&self, word: &str) -> bool {
+    pub(super) fn has_category_or_tag(&self, word: &str) -> bool {
         self.family.category == word || self.tags().contains(&word)
     }
 
-    fn first(&self) -> &'static str {
+    fn main_ingredient_text(&self) -> &'static str {
         self.own.split('；').next().unwrap_or_default()
     }
 
     fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.first().split('、').map(|text| text.split(' ').next().unwrap_or_default())
+        self.main_ingredient_text().split('、').map(|text| text.split(' ').next().unwrap_or_default())
     }
 
     fn with_ingredient_names(&self, text: &str) -> String {
@@ -113,7 +113,7 @@ pub(super) struct Ingredient {
 
 impl Ingredient {
     /// Reads `玉ねぎ 1個`, `酒 大さじ2` or `塩 少々`.
-    fn read(text: &str, times: f64) -> Self {
+    fn parse(text: &str, times: f64) -> Self {
         let (name, much) = text.split_once(' ').unwrap_or((text, ""));
         let is_number = |letter: char| letter.is_ascii_digit() || letter == '.';
         let number: String = much.chars().filter(|letter| is_number(*letter)).collect();
@@ -124,22 +124,22 @@ impl Ingredient {
 
     pub(super) fn json(&self) -> Json {
         let mut fields = Map::from_iter([("name".to_owned(), json!(self.name)), ("unit".to_owned(), json!(self.unit))]);
-        fields.extend(self.amount.map(|amount| ("amount".to_owned(), number(amount))));
+        fields.extend(self.amount.map(|amount| ("amount".to_owned(), number_json(amount))));
         fields.into()
     }
 }
 
 fn ingredients(text: &str, servings: u32) -> Vec<Ingredient> {
-    text.split('、').map(|each| Ingredient::read(each, f64::from(servings) / BASE_SERVINGS)).collect()
+    text.split('、').map(|each| Ingredient::parse(each, f64::from(servings) / BASE_SERVINGS)).collect()
 }
 
 /// A whole number is written as one.
-pub(super) fn number(amount: f64) -> Json {
+pub(super) fn number_json(amount: f64) -> Json {
     if amount.fract() == 0.0 { json!(amount as i64) } else { json!(amount) }
 }
 
 /// The kind of a food.
-pub(super) fn kind(name: &str) -> &'static str {
+pub(super) fn food_category(name: &str) -> &'static str {
     let begins = |any: &[&str]| any.iter().any(|word| name.starts_with(word));
     let ends = |any: &[&str]| any.iter().any(|word| name.ends_with(word));
     match name {
@@ -196,11 +196,11 @@ mod tests {
 
     #[test]
     fn amounts_are_scaled_to_the_servings() {
-        let read = |text: &str, servings| Ingredient::read(text, f64::from(servings) / BASE_SERVINGS);
+        let read = |text: &str, servings| Ingredient::parse(text, f64::from(servings) / BASE_SERVINGS);
         let told = |each: Ingredient| (each.name, each.amount, each.unit);
         assert_eq!(told(read("酒 大さじ1.5", 4)), ("酒".to_owned(), Some(3.0), "大さじ".to_owned()));
         assert_eq!(told(read("玉ねぎ 0.5個", 3)), ("玉ねぎ".to_owned(), Some(0.75), "個".to_owned()));
         assert_eq!(told(read("塩 少々", 4)), ("塩".to_owned(), None, "少々".to_owned()));
-        assert_eq!((number(3.0), number(0.75)), (json!(3), json!(0.75)));
+        assert_eq!((number_json(3.0), number_json(0.75)), (json!(3), json!(0.75)));
     }
 }

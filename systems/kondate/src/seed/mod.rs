@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 use jiff::{Timestamp, tz::TimeZone};
 use nagaya_seed::{
-    DAY, Error, MAX_ATTEMPTS, RETRY_PAUSE, Rng, SeedContext, SeedStep, SeedSteps, SeededItem, Seeder, stamp,
+    DAY_MILLIS, Error, MAX_ATTEMPTS, RETRY_PAUSE, Rng, SeedContext, SeedOutcome, SeedStep, SeedSteps, Seeder, stamp,
 };
 use nagaya_tenancy::{ChangeSet, IdGenerator, RecordOwner, Tenant};
 use serde_json::{Map, Value as Json};
@@ -26,8 +26,8 @@ use self::{account::SeedUser, book::RecipeBook};
 
 /// Recipes of a user.
 const MAX_RECIPES: usize = 200;
-const HOUR: i64 = 3_600_000;
-const SECOND: i64 = 1_000;
+const HOUR_MILLIS: i64 = 3_600_000;
+const SECOND_MILLIS: i64 = 1_000;
 /// The hours of UTC at which it is noon and evening in Japan.
 const NOON_UTC_HOUR: i64 = 3;
 const EVENING_UTC_HOUR: i64 = 10;
@@ -74,11 +74,11 @@ impl Seeder for UserSeeder {
     }
 
     fn steps<'s>(&'s self, tenant: &'s Tenant, context: SeedContext<'s>) -> SeedSteps<'s> {
-        let (book, cook) = (RecipeBook::of(context), SeedUser::of(&context));
-        let plans = plans::plans(&context, &book, &cook);
-        let mut all = account::account(&context, &cook);
-        all.extend(food::food(&context, &book, &cook, &plans));
-        all.extend(book.groups(&cook));
+        let (book, user) = (RecipeBook::build(context), SeedUser::from_context(&context));
+        let plans = plans::build_plans(&context, &book, &user);
+        let mut all = account::build_account(&context, &user);
+        all.extend(food::build_food(&context, &book, &user, &plans));
+        all.extend(book.groups(&user));
         all.extend(plans.groups(&context));
         steps(tenant, context, all)
     }
@@ -117,7 +117,7 @@ struct WriteGroup {
 
 impl SeedItem {
     fn new(entity: &'static str, moment: i64, rng: &mut Rng, fields: Json) -> Self {
-        let mut fields = crate::product::fields(fields);
+        let mut fields = crate::product::object_fields(fields);
         fields.retain(|_, value| !value.is_null());
         SeedItem { entity, moment, bits: rng.bits(), fields }
     }
@@ -131,7 +131,7 @@ impl WriteGroup {
     fn set(&self, tenant: &Tenant) -> ChangeSet {
         let set = self.items.iter().fold(tenant.change_set(), |set, item| {
             let stamp = (item.entity != EXPIRING_ENTITY).then_some((item.moment, item.bits));
-            stamp::with(stamp, || set.create(item.entity, item.fields.clone()))
+            stamp::with_stamp(stamp, || set.create(item.entity, item.fields.clone()))
         });
         match &self.claim {
             Some((entity, name, fields)) => {
@@ -141,9 +141,12 @@ impl WriteGroup {
         }
     }
 
-    async fn write(&self, tenant: &Tenant) -> Result<Vec<SeededItem>, Error> {
+    async fn write(&self, tenant: &Tenant) -> Result<Vec<SeedOutcome>, Error> {
         let results = |created| {
-            self.items.iter().map(|item| SeededItem { entity: item.entity, created, deleted: false }).collect()
+            self.items
+                .iter()
+                .map(|item| SeedOutcome { entity: item.entity, was_created: created, deleted: false })
+                .collect()
         };
         let mut unsure = false;
         for _ in 0..MAX_ATTEMPTS {
@@ -172,7 +175,7 @@ fn id(moment: i64, bits: u128) -> String {
 /// A moment as it is stored.
 fn instant(moment: i64) -> String {
     // Whole seconds are written without a fraction.
-    Timestamp::from_second(moment.div_euclid(SECOND)).unwrap_or_default().to_string()
+    Timestamp::from_second(moment.div_euclid(SECOND_MILLIS)).unwrap_or_default().to_string()
 }
 
 /// The day of a moment as it is stored.
@@ -182,16 +185,16 @@ fn date(moment: i64) -> String {
 
 /// Some moment of a day's evening in Japan.
 fn evening(day: i64, rng: &mut Rng) -> i64 {
-    start(day) + rng.between(9 * 3_600, 14 * 3_600) * SECOND
+    start_of_day(day) + rng.between(9 * 3_600, 14 * 3_600) * SECOND_MILLIS
 }
 
 /// The beginning of a moment's day.
-fn start(moment: i64) -> i64 {
-    moment - moment.rem_euclid(DAY)
+fn start_of_day(moment: i64) -> i64 {
+    moment - moment.rem_euclid(DAY_MILLIS)
 }
 
 /// The evening of some day after a moment and before the last day.
 fn random_later_evening(moment: i64, until: i64, rng: &mut Rng) -> i64 {
-    let days = (until - start(moment)) / DAY;
-    evening(start(moment) + rng.between(1, days - 1) * DAY, rng)
+    let days = (until - start_of_day(moment)) / DAY_MILLIS;
+    evening(start_of_day(moment) + rng.between(1, days - 1) * DAY_MILLIS, rng)
 }

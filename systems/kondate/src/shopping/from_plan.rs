@@ -12,8 +12,8 @@ use super::{
     needs::{Amount, Needs, ShoppingLine, Stock},
 };
 use crate::{
-    plans::{CURRENT, NEXT, PLAN},
-    product::{MAX_CHANGES, all, collected},
+    plans::{CURRENT_SLOT, NEXT_SLOT, PLAN_ENTITY},
+    product::{MAX_CHANGES, list_all, object_from_fields},
 };
 
 pub(super) const SUMMARY: &str = "Adds the ingredients of a plan to the list: equal ones summed up, without what is in the \
@@ -22,7 +22,7 @@ pub(super) const SUMMARY: &str = "Adds the ingredients of a plan to the list: eq
 
 request_body! {
     /// The body that names the plan.
-    pub(super) struct FromPlan of PLAN {
+    pub(super) struct FromPlan of PLAN_ENTITY {
         slot: String = "slot",
     }
 }
@@ -38,14 +38,14 @@ const LOCK_RECORD: &str = "shopping-from-plan";
 pub(super) async fn from_plan(call: Arc<Call>) -> Result<Answer, Problem> {
     let FromPlan { slot } = call.parse_body()?;
     let tenant = call.tenant()?;
-    let (plan, other) = plans(&tenant, &slot).await?;
-    let needs = needs(&tenant, &plan).await?;
+    let (plan, other) = read_plans(&tenant, &slot).await?;
+    let needs = read_needs(&tenant, &plan).await?;
 
     let mut added = Vec::new();
     let mut retry = Retry::default();
     loop {
         let lock = tenant.side_record(ITEM, RecordOwner::Tenant, LOCK_RECORD).await?;
-        let missing = needs.missing(&stock(&tenant, other.as_ref()).await?);
+        let missing = needs.missing(&read_stock(&tenant, other.as_ref()).await?);
         if missing.is_empty() {
             return Ok(list(StatusCode::CREATED, added));
         }
@@ -68,15 +68,15 @@ pub(super) async fn from_plan(call: Arc<Call>) -> Result<Answer, Problem> {
 }
 
 /// The plan in a slot, and the one in the other.
-async fn plans(tenant: &Tenant, slot: &str) -> Result<(Record, Option<Record>), Problem> {
-    let other = if slot == CURRENT { NEXT } else { CURRENT };
-    let mut found = tenant.get_many(&[(PLAN, &[slot]), (PLAN, &[other])]).await?.into_iter();
+async fn read_plans(tenant: &Tenant, slot: &str) -> Result<(Record, Option<Record>), Problem> {
+    let other = if slot == CURRENT_SLOT { NEXT_SLOT } else { CURRENT_SLOT };
+    let mut found = tenant.get_many(&[(PLAN_ENTITY, &[slot]), (PLAN_ENTITY, &[other])]).await?.into_iter();
     let (plan, other) = (found.next().flatten(), found.next().flatten());
     Ok((plan.ok_or_else(Problem::not_found)?, other))
 }
 
 /// The ingredients of the recipes of a plan that are not cooked yet, for the servings of the plan.
-async fn needs(tenant: &Tenant, plan: &Record) -> Result<Needs, Error> {
+async fn read_needs(tenant: &Tenant, plan: &Record) -> Result<Needs, Error> {
     let items = plan.json("items").unwrap_or_default();
     let items = items.as_array().into_iter().flatten().filter(|item| item["cooked"] != true);
     let items: Vec<_> = items.filter_map(|item| Some((item["recipeId"].as_str()?, item))).collect();
@@ -97,7 +97,7 @@ async fn needs(tenant: &Tenant, plan: &Record) -> Result<Needs, Error> {
         let ingredients = recipe.json("ingredients").unwrap_or_default();
         for ingredient in ingredients.as_array().into_iter().flatten() {
             let name = ingredient["name"].as_str().unwrap_or_default();
-            let amount = Amount::of(ingredient["amount"].as_f64(), ingredient["unit"].as_str());
+            let amount = Amount::new(ingredient["amount"].as_f64(), ingredient["unit"].as_str());
             needs.add(id, name, &amount, times);
         }
     }
@@ -105,14 +105,14 @@ async fn needs(tenant: &Tenant, plan: &Record) -> Result<Needs, Error> {
 }
 
 /// The items in the fridge and on the list, except those on the list for the other plan.
-async fn stock(tenant: &Tenant, other: Option<&Record>) -> Result<Stock, Error> {
+async fn read_stock(tenant: &Tenant, other: Option<&Record>) -> Result<Stock, Error> {
     let other = other.and_then(|plan| plan.text(PLAN_ID_FIELD));
     let is_for_other = |item: &Record| other.is_some() && item.text(PLAN_ID_FIELD) == other;
     let mut stock = Stock::default();
     for access in ["fridge_items", "shopping_items_open"] {
-        for item in all(tenant, &List::by(access)).await?.iter().filter(|item| !is_for_other(item)) {
+        for item in list_all(tenant, &List::by(access)).await?.iter().filter(|item| !is_for_other(item)) {
             let amount = item.json("amount").and_then(|amount| amount.as_f64());
-            stock.add(item.text("name").unwrap_or_default(), &Amount::of(amount, item.text("unit")));
+            stock.add(item.text("name").unwrap_or_default(), &Amount::new(amount, item.text("unit")));
         }
     }
     Ok(stock)
@@ -126,5 +126,5 @@ fn fields(line: &ShoppingLine, plan: &Record) -> Map<String, Json> {
         ("recipeId", line.recipe.as_deref().map(Json::from)),
         (PLAN_ID_FIELD, plan.json(PLAN_ID_FIELD)),
     ];
-    collected(fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))))
+    object_from_fields(fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))))
 }

@@ -20,13 +20,13 @@ pub(super) struct Amount {
 
 impl Amount {
     /// A number of units; one without a unit is of pieces.
-    pub(super) fn of(number: Option<f64>, unit: Option<&str>) -> Self {
+    pub(super) fn new(number: Option<f64>, unit: Option<&str>) -> Self {
         let unit = unit.map(str::trim).filter(|unit| !unit.is_empty());
         Amount { number: number.filter(|number| number.is_finite()), unit: unit.map(str::to_owned) }
     }
 
     /// The normalized unit: amounts with equal ones can be added.
-    fn measure(&self) -> String {
+    fn normalized_unit(&self) -> String {
         ComposingNormalizerBorrowed::new_nfkc().normalize(self.unit.as_deref().unwrap_or_default()).into_owned()
     }
 }
@@ -59,7 +59,7 @@ pub(super) struct ShoppingLine {
 impl Needs {
     /// Adds an ingredient of a recipe; `times` multiplies its amount.
     pub(super) fn add(&mut self, recipe: &str, name: &str, amount: &Amount, times: f64) {
-        let (thing, measure) = (normalized_name(name), amount.measure());
+        let (thing, measure) = (normalized_name(name), amount.normalized_unit());
         // Nobody can buy an ingredient without a name.
         if thing.is_empty() {
             return;
@@ -94,8 +94,8 @@ impl Needs {
             let amount = match need.amount {
                 Some(amount) => {
                     let there = stock.amounts.get(&(need.thing.clone(), need.measure.clone())).copied();
-                    match thousandths(amount).max(1) - thousandths(there.unwrap_or(0.0)) {
-                        rest if rest > 0 => Some(decimal(rest)),
+                    match to_thousandths(amount).max(1) - to_thousandths(there.unwrap_or(0.0)) {
+                        rest if rest > 0 => Some(from_thousandths(rest)),
                         _ => return None,
                     }
                 }
@@ -130,7 +130,7 @@ impl Stock {
         match amount.number {
             None => drop(self.enough.insert(thing)),
             Some(number) if number > 0.0 => {
-                *self.amounts.entry((thing.clone(), amount.measure())).or_default() += number;
+                *self.amounts.entry((thing.clone(), amount.normalized_unit())).or_default() += number;
                 self.some.insert(thing);
             }
             Some(_) => {}
@@ -145,11 +145,11 @@ fn normalized_name(name: &str) -> String {
 }
 
 /// Amounts are rounded to thousandths, so that 0.3 - 0.1 - 0.2 is zero.
-fn thousandths(amount: f64) -> i64 {
+fn to_thousandths(amount: f64) -> i64 {
     // The conversion saturates; no sum of amounts is that large.
     (amount * 1_000.0).round() as i64
 }
 
-fn decimal(thousandths: i64) -> f64 {
+fn from_thousandths(thousandths: i64) -> f64 {
     thousandths as f64 / 1_000.0
 }

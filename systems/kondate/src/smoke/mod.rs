@@ -66,11 +66,11 @@ fn check(report: &mut SmokeReport, client: &SmokeClient, created: &mut Created) 
     step_with_two_users(report, client, "other users cannot read it", || {
         client.request(Guest, "GET", &own, None, 404).map(drop)
     })?;
-    planning(report, client, &id, created)?;
-    kitchen(report, client, created)?;
-    public::catalog(report, client, &id, created)?;
-    public::sharing(report, client, &id, created)?;
-    public::paying(report, client, created)
+    check_planning(report, client, &id, created)?;
+    check_kitchen(report, client, created)?;
+    public::check_catalog(report, client, &id, created)?;
+    public::check_sharing(report, client, &id, created)?;
+    public::check_payments(report, client, created)
 }
 
 /// Runs a step that takes two users, if there are two.
@@ -105,7 +105,7 @@ fn read_back(report: &mut SmokeReport, client: &SmokeClient, user: &str, recipe:
 }
 
 /// Sets, plans and the shopping list.
-fn planning(
+fn check_planning(
     report: &mut SmokeReport,
     client: &SmokeClient,
     recipe: &str,
@@ -136,7 +136,7 @@ fn planning(
 }
 
 /// Fridge, categories, log and archive.
-fn kitchen(report: &mut SmokeReport, client: &SmokeClient, created: &mut Created) -> Result<(), SmokeError> {
+fn check_kitchen(report: &mut SmokeReport, client: &SmokeClient, created: &mut Created) -> Result<(), SmokeError> {
     report.step("something is put in the fridge, deleted and restored", || {
         let body = json!({ "name": "豆腐", "amount": 1, "unit": "丁" });
         let item = client.request(Cook, "POST", "/fridge-items", Some(body), 201)?;

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use super::{Cook, Created, Guest, SmokeClient, SmokeError, SmokeReport, Visitor, ensure, step_with_two_users, text};
 
 /// The public catalog.
-pub(super) fn catalog(
+pub(super) fn check_catalog(
     report: &mut SmokeReport,
     client: &SmokeClient,
     recipe: &str,
@@ -58,7 +58,7 @@ pub(super) fn catalog(
 }
 
 /// Links that open without a token.
-pub(super) fn sharing(
+pub(super) fn check_sharing(
     report: &mut SmokeReport,
     client: &SmokeClient,
     recipe: &str,
@@ -82,7 +82,11 @@ pub(super) fn sharing(
 }
 
 /// Payments and the notifications about them.
-pub(super) fn paying(report: &mut SmokeReport, client: &SmokeClient, created: &mut Created) -> Result<(), SmokeError> {
+pub(super) fn check_payments(
+    report: &mut SmokeReport,
+    client: &SmokeClient,
+    created: &mut Created,
+) -> Result<(), SmokeError> {
     report.step("a payment method is added, and a card number is refused", || {
         let number = json!({ "token": "4242 4242 4242 4242" });
         client.request(Cook, "POST", "/payment-methods", Some(number), 422)?;

@@ -12,7 +12,7 @@ fn the_archive_lists_months_and_days() {
 }
 
 pub(crate) fn months_that_have_logs_and_their_days(server: &TestServer) {
-    let mio = server.user("u_arch", "u_arch");
+    let mio = server.client_of_user("u_arch", "u_arch");
     assert_eq!(mio.get("/v1/archive").list(), Vec::<Json>::new());
     assert_eq!(mio.get("/v1/archive/2026-02").list(), Vec::<Json>::new());
     let dates = [
@@ -30,8 +30,8 @@ pub(crate) fn months_that_have_logs_and_their_days(server: &TestServer) {
     for (n, date) in dates.iter().enumerate() {
         log(&mio, date, &format!("{n}"));
     }
-    log(&server.user("u_arc", "u_arc"), "2026-04-01", "theirs");
-    log(&server.user("u_arch2", "u_arch2"), "2026-05-01", "theirs");
+    log(&server.client_of_user("u_arc", "u_arc"), "2026-04-01", "theirs");
+    log(&server.client_of_user("u_arch2", "u_arch2"), "2026-05-01", "theirs");
 
     let months = |path: &str| -> Vec<String> {
         mio.get(path).list().iter().map(|month| text(month, "month").to_owned()).collect()
@@ -67,7 +67,7 @@ fn a_long_archive_is_paged() {
 }
 
 pub(crate) fn many_months_are_paged_without_loss(server: &TestServer) {
-    let mio = server.user("u_old", "u_old");
+    let mio = server.client_of_user("u_old", "u_old");
     let mut made = Vec::new();
     for n in 0..250 {
         let month = format!("{:04}-{:02}", 2000 + n / 12, n % 12 + 1);
@@ -95,7 +95,7 @@ fn a_full_month_is_paged() {
 }
 
 pub(crate) fn pages_of_a_month_contain_whole_days(server: &TestServer) {
-    let mio = server.user("u_busy", "u_busy");
+    let mio = server.client_of_user("u_busy", "u_busy");
     for (date, count) in [("2026-02-01", 300), ("2026-02-09", 250), ("2026-02-27", 1), ("2026-02-28", 1)] {
         (0..count).for_each(|_| log(&mio, date, "x"));
     }

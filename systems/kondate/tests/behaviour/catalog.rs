@@ -34,7 +34,7 @@ pub(crate) fn a_set_is_published_and_withdrawn(server: &TestServer) {
 }
 
 fn publish_and_withdraw(server: &TestServer, user: &str, what: &str, id: &str, made: &Json) {
-    let (hana, anonymous) = (server.user(user, user), server.anonymous());
+    let (hana, anonymous) = (server.client_of_user(user, user), server.anonymous_client());
     let own = hana.post(&format!("/v1/{what}"), made).expect_data(201);
     let own_path = format!("/v1/{what}/{}", text(&own, id));
     let (publish, withdraw) = (format!("{own_path}/publish"), format!("{own_path}/withdraw"));
@@ -47,7 +47,7 @@ fn publish_and_withdraw(server: &TestServer, user: &str, what: &str, id: &str, m
     hana.post("/v1/profile", &json!({ "displayName": "Hana" })).expect_data(201);
     assert_eq!(hana.post(&publish, &json!({ "price": -1 })).expect_problem(422, "invalid"), ["/price"]);
     assert_eq!(hana.post(&publish, &json!({ "savedCount": 9 })).expect_problem(422, "invalid"), ["/savedCount"]);
-    hana.with("if-match", "\"v9\"").post_empty(&publish).expect_problem(412, "version_conflict");
+    hana.with_header("if-match", "\"v9\"").post_empty(&publish).expect_problem(412, "version_conflict");
     hana.post_empty(&withdraw).expect_problem(409, "not_published");
 
     // The copy has every field except private ones; the user's own item has the time of publication.
@@ -60,11 +60,11 @@ fn publish_and_withdraw(server: &TestServer, user: &str, what: &str, id: &str, m
     }
     let about = [&copy["creatorId"], &copy["creatorName"], &copy["price"], &copy[id]];
     assert_eq!(about, [&json!(user), &json!("Hana"), &json!(300), &own[id]]);
-    assert_eq!(hana.until(&own_path, published).expect_data(200)["publishedAt"], copy["createdAt"]);
-    assert_eq!(anonymous.until(&public, is_ok).expect_data(200), copy);
-    assert_eq!(anonymous.until(&of_creator, |answer| answer.list().len() == 1).list(), std::slice::from_ref(&copy));
+    assert_eq!(hana.get_until(&own_path, published).expect_data(200)["publishedAt"], copy["createdAt"]);
+    assert_eq!(anonymous.get_until(&public, is_ok).expect_data(200), copy);
+    assert_eq!(anonymous.get_until(&of_creator, |answer| answer.list().len() == 1).list(), std::slice::from_ref(&copy));
     let popular = format!("/v1/catalog/{what}/popular");
-    let short = anonymous.until(&popular, |answer| position(answer, &copy, id).is_some());
+    let short = anonymous.get_until(&popular, |answer| position(answer, &copy, id).is_some());
     let short = short.list().into_iter().find(|short| short[id] == own[id]).expect("it is there");
     assert_eq!((&short["savedCount"], &short["createdAt"]), (&json!(0), &copy["createdAt"]));
     assert!(["description", "steps", "items", "ingredients"].iter().all(|long| short.get(long).is_none()), "{short}");
@@ -76,15 +76,15 @@ fn publish_and_withdraw(server: &TestServer, user: &str, what: &str, id: &str, m
     let again = hana.post_empty(&publish).expect_data(200);
     assert_eq!((&again["title"], again.get("imageUrl"), &again["price"]), (&json!("新しい"), None, &json!(300)));
     assert_eq!(again["createdAt"], copy["createdAt"]);
-    anonymous.until(&public, |answer| answer.status == 200 && answer.body["data"] == again);
-    anonymous.until(&popular, |answer| {
+    anonymous.get_until(&public, |answer| answer.status == 200 && answer.body["data"] == again);
+    anonymous.get_until(&popular, |answer| {
         let listed = answer.list();
         listed.iter().any(|short| short[id] == own[id] && short["title"] == "新しい" && short.get("imageUrl").is_none())
     });
 
     // Other users cannot publish, withdraw or delete it.
     for them in [&format!("{user}0"), "eve"] {
-        let them = server.user(them, them);
+        let them = server.client_of_user(them, them);
         for path in [&publish, &withdraw] {
             them.post_empty(path).expect_problem(404, "not_found");
         }
@@ -94,7 +94,7 @@ fn publish_and_withdraw(server: &TestServer, user: &str, what: &str, id: &str, m
     // A withdrawn item is not public; publishing it again is a new publication, even in the same second.
     assert_eq!(hana.post_empty(&withdraw).status, 204);
     hana.post_empty(&withdraw).expect_problem(409, "not_published");
-    assert_eq!(hana.until(&own_path, |answer| !published(answer)).expect_data(200).get("publishedAt"), None);
+    assert_eq!(hana.get_until(&own_path, |answer| !published(answer)).expect_data(200).get("publishedAt"), None);
     wait_until_removed(&anonymous, &public, &of_creator);
     let republished = hana.post_empty(&publish).expect_data(200);
     assert!(text(&republished, "createdAt") > text(&copy, "createdAt"));
@@ -104,9 +104,9 @@ fn publish_and_withdraw(server: &TestServer, user: &str, what: &str, id: &str, m
     assert_eq!(later["price"], 0);
 
     // A deleted item is not public.
-    hana.with("if-match", "\"v1\"").delete(&own_path).expect_problem(412, "version_conflict");
+    hana.with_header("if-match", "\"v1\"").delete(&own_path).expect_problem(412, "version_conflict");
     assert_eq!(hana.delete(&own_path).status, 204);
-    hana.until(&own_path, |answer| answer.status == 404);
+    hana.get_until(&own_path, |answer| answer.status == 404);
     hana.delete(&own_path).expect_problem(404, "not_found");
     wait_until_removed(&anonymous, &public, &of_creator);
 }
@@ -126,13 +126,13 @@ fn position(answer: &nagaya_testing::Response, item: &Json, id: &str) -> Option<
 
 #[track_caller]
 fn wait_until_removed(anonymous: &Client<'_>, public: &str, of_creator: &str) {
-    anonymous.until(public, |answer| answer.status == 404);
-    anonymous.until(of_creator, |answer| answer.list().is_empty());
+    anonymous.get_until(public, |answer| answer.status == 404);
+    anonymous.get_until(of_creator, |answer| answer.list().is_empty());
 }
 
 /// A user with a profile.
 pub(crate) fn cook<'h>(server: &'h TestServer, name: &str) -> Client<'h> {
-    let cook = server.user(name, name);
+    let cook = server.client_of_user(name, name);
     cook.post("/v1/profile", &json!({ "displayName": name })).expect_data(201);
     cook
 }
@@ -142,7 +142,7 @@ pub(crate) fn cook<'h>(server: &'h TestServer, name: &str) -> Client<'h> {
 pub(crate) fn publish(cook: &Client<'_>, title: &str) -> Json {
     let made = cook.post("/v1/recipes", &json!({ "title": title })).expect_data(201);
     let copy = cook.post_empty(&format!("/v1/recipes/{}/publish", text(&made, "recipeId"))).expect_data(200);
-    cook.until(&format!("/v1/catalog/recipes/{}", text(&made, "recipeId")), is_ok);
+    cook.get_until(&format!("/v1/catalog/recipes/{}", text(&made, "recipeId")), is_ok);
     copy
 }
 
@@ -169,22 +169,22 @@ pub(crate) fn catalog_lists_are_sorted(server: &TestServer) {
         let listed = listed.iter().map(|each| text(each, "recipeId").to_owned());
         listed.filter(|id| ids.contains(&id.as_str())).collect()
     };
-    let anonymous = server.anonymous();
-    anonymous.until("/v1/catalog/recipes?limit=1000", |answer| of(answer) == [ids[2], ids[1], ids[0]]);
-    anonymous.until("/v1/catalog/creators/u_ord_a/recipes", |answer| of(answer) == [ids[2], ids[0]]);
-    anonymous.until("/v1/catalog/creators/u_ord_b/recipes", |answer| of(answer) == [ids[1]]);
+    let anonymous = server.anonymous_client();
+    anonymous.get_until("/v1/catalog/recipes?limit=1000", |answer| of(answer) == [ids[2], ids[1], ids[0]]);
+    anonymous.get_until("/v1/catalog/creators/u_ord_a/recipes", |answer| of(answer) == [ids[2], ids[0]]);
+    anonymous.get_until("/v1/catalog/creators/u_ord_b/recipes", |answer| of(answer) == [ids[1]]);
 
     // Two users save the second recipe, one the first.
     for (cook, copy) in [(&ann, 1), (&ben, 1), (&ben, 0)] {
         cook.put(&save_path(&copies[copy])).expect_data(200);
     }
-    anonymous.until("/v1/catalog/recipes/popular?limit=1000", |answer| of(answer) == [ids[1], ids[0], ids[2]]);
+    anonymous.get_until("/v1/catalog/recipes/popular?limit=1000", |answer| of(answer) == [ids[1], ids[0], ids[2]]);
     // Then two save the first, and none the second.
     ann.put(&save_path(&copies[0])).expect_data(200);
     for cook in [&ann, &ben] {
         assert_eq!(cook.delete(&save_path(&copies[1])).status, 204);
     }
-    anonymous.until("/v1/catalog/recipes/popular?limit=1000", |answer| {
+    anonymous.get_until("/v1/catalog/recipes/popular?limit=1000", |answer| {
         of(answer).first().map(String::as_str) == Some(ids[0])
     });
 }
@@ -196,7 +196,7 @@ fn saving_is_idempotent() {
 }
 
 pub(crate) fn repeated_saves_have_no_further_effect(server: &TestServer) {
-    let (ann, ben) = (cook(server, "u_sav_a"), server.user("u_sav_b", "u_sav_b"));
+    let (ann, ben) = (cook(server, "u_sav_a"), server.client_of_user("u_sav_b", "u_sav_b"));
     let copy = publish(&ann, "肉じゃが");
     let saved = ben.put(&save_path(&copy)).expect_data(200);
     let known =
@@ -215,14 +215,14 @@ pub(crate) fn repeated_saves_have_no_further_effect(server: &TestServer) {
     // A withdrawn item can be read in the list of saves and removed from it, but not saved.
     let own = format!("/v1/recipes/{}", text(&copy, "recipeId"));
     ann.post_empty(&format!("{own}/withdraw"));
-    ben.until(&format!("/v1/catalog/recipes/{}", text(&copy, "recipeId")), |answer| answer.status == 404);
+    ben.get_until(&format!("/v1/catalog/recipes/{}", text(&copy, "recipeId")), |answer| answer.status == 404);
     ben.put(&save_path(&copy)).expect_problem(404, "not_found");
     assert_eq!(ben.get("/v1/saved-recipes").list(), std::slice::from_ref(&saved));
 
     // Saving again refers to the new publication; `savedAt` stays.
     ann.patch(&own, &json!({ "title": "肉じゃが 改" })).expect_data(200);
     let republished = ann.post_empty(&format!("{own}/publish")).expect_data(200);
-    ben.until(&format!("/v1/catalog/recipes/{}", text(&copy, "recipeId")), is_ok);
+    ben.get_until(&format!("/v1/catalog/recipes/{}", text(&copy, "recipeId")), is_ok);
     let renewed = ben.put(&save_path(&copy)).expect_data(200);
     let fields = [&renewed["catalogCreatedAt"], &renewed["title"], &renewed["savedAt"]];
     assert_eq!(fields, [&republished["createdAt"], &json!("肉じゃが 改"), &saved["savedAt"]]);
@@ -239,7 +239,7 @@ pub(crate) fn repeated_saves_have_no_further_effect(server: &TestServer) {
 /// Waits until a recipe has this count.
 #[track_caller]
 pub(crate) fn wait_for_count(server: &TestServer, copy: &Json, count: u64) {
-    server.anonymous().until("/v1/catalog/recipes/popular?limit=1000", |answer| {
+    server.anonymous_client().get_until("/v1/catalog/recipes/popular?limit=1000", |answer| {
         answer.list().iter().any(|each| each["recipeId"] == copy["recipeId"] && each["savedCount"] == count)
     });
 }
@@ -253,7 +253,7 @@ fn without_a_token_the_catalog_is_read_and_nothing_else() {
 pub(crate) fn visitors_read_the_catalog(server: &TestServer) {
     let ann = cook(server, "u_vis_a");
     let copy = publish(&ann, "味噌汁");
-    let anonymous = server.anonymous();
+    let anonymous = server.anonymous_client();
     let id = text(&copy, "recipeId");
     for path in [
         "recipes",
@@ -279,7 +279,7 @@ pub(crate) fn visitors_read_the_catalog(server: &TestServer) {
     anonymous.post_empty(&format!("/v1/recipes/{id}/publish")).expect_problem(401, "no_token");
     anonymous.post("/v1/shares", &json!({})).expect_problem(401, "no_token");
     anonymous.post("/v1/catalog/recipes", &json!({})).expect_problem(405, "no_such_method");
-    anonymous.with("authorization", "Bearer x").get("/v1/catalog/recipes").expect_problem(401, "bad_token");
+    anonymous.with_header("authorization", "Bearer x").get("/v1/catalog/recipes").expect_problem(401, "bad_token");
     for path in ["recipes", "recipes/popular", "sets", "sets/popular", "creators/u_vis_a/recipes"] {
         anonymous.get(&format!("/v1/catalog/{path}")).expect_data(200);
     }
@@ -300,8 +300,8 @@ pub(crate) fn an_id_is_published_by_one_creator_only(server: &TestServer) {
     let copy = ann.post_empty(publish).expect_data(200);
     eve.post_empty(publish).expect_problem(409, "id_taken");
     server
-        .anonymous()
-        .until("/v1/catalog/recipes/r_8801", |answer| answer.status == 200 && answer.body["data"] == copy);
+        .anonymous_client()
+        .get_until("/v1/catalog/recipes/r_8801", |answer| answer.status == 200 && answer.body["data"] == copy);
     // Not even while it is withdrawn or deleted: other users have saved it by its id.
     ann.delete("/v1/recipes/r_8801");
     eve.post_empty(publish).expect_problem(409, "id_taken");
@@ -360,11 +360,11 @@ pub(crate) fn concurrent_changes_leave_no_orphans(server: &TestServer) {
         assert_eq!(statuses[4], 204, "{statuses:?}");
         assert!(statuses.iter().all(|status| [200, 204, 404, 409].contains(status)), "{statuses:?}");
         wait_until_removed(
-            &server.anonymous(),
+            &server.anonymous_client(),
             &format!("/v1/catalog/recipes/{}", text(&made, "recipeId")),
             RACE_CATALOG,
         );
-        let popular = server.anonymous().get("/v1/catalog/recipes/popular?limit=1000");
+        let popular = server.anonymous_client().get("/v1/catalog/recipes/popular?limit=1000");
         assert_eq!(position(&popular, &made, "recipeId"), None, "an orphan");
     }
 }
@@ -375,7 +375,7 @@ const RACE_CATALOG: &str = "/v1/catalog/creators/u_race_a/recipes";
 #[test]
 fn the_openapi_document_has_resolvable_references() {
     let server = kondate_server();
-    let document = server.anonymous().get("/openapi.json");
+    let document = server.anonymous_client().get("/openapi.json");
     assert_eq!(document.status, 200);
     let mut references = Vec::new();
     collect_references(&document.body, &mut references);

@@ -12,7 +12,7 @@ fn a_user_has_one_profile() {
 }
 
 pub(crate) fn a_profile_is_created_read_and_changed(server: &TestServer) {
-    let mio = server.user("u_prof", "u_prof");
+    let mio = server.client_of_user("u_prof", "u_prof");
     mio.get("/v1/profile").expect_problem(404, "not_found");
     let profile = json!({ "displayName": "澪", "email": "mio@example.com", "householdSize": 3, "allergies": ["そば"] });
     check_singleton(server, "u_prof", "/v1/profile", &profile, &json!({ "bio": "料理好き", "email": null }));
@@ -32,7 +32,7 @@ fn a_user_has_settings_of_notifications() {
 pub(crate) fn settings_are_created_read_and_changed(server: &TestServer) {
     let path = "/v1/notification-settings";
     check_singleton(server, "u_sets", path, &json!({}), &json!({ "catalogNews": true }));
-    let settings = server.user("u_sets", "u_sets").get(path).expect_data(200);
+    let settings = server.client_of_user("u_sets", "u_sets").get(path).expect_data(200);
     let expected = [
         ("pushEnabled", true),
         ("emailEnabled", false),
@@ -48,7 +48,7 @@ pub(crate) fn settings_are_created_read_and_changed(server: &TestServer) {
 
 /// An entity with one item per user: created once, read, changed with its ETag, hidden from other users.
 fn check_singleton(server: &TestServer, user: &str, path: &str, made: &Json, patch: &Json) {
-    let mio = server.user(user, user);
+    let mio = server.client_of_user(user, user);
     let first = mio.post(path, made);
     assert_eq!(first.header("location"), Some(path));
     assert!(first.header("etag").is_some_and(|tag| tag.starts_with("\"v1-")));
@@ -62,8 +62,8 @@ fn check_singleton(server: &TestServer, user: &str, path: &str, made: &Json, pat
         them.delete(path).expect_problem(404, "not_found");
     }
     assert_eq!(mio.get(path).expect_data(200), first);
-    mio.with("if-match", "\"v2\"").patch(path, patch).expect_problem(412, "version_conflict");
-    mio.with("if-match", "\"v1\"").patch(path, patch).expect_data(200);
+    mio.with_header("if-match", "\"v2\"").patch(path, patch).expect_problem(412, "version_conflict");
+    mio.with_header("if-match", "\"v1\"").patch(path, patch).expect_data(200);
     assert_eq!(mio.delete(path).status, 204);
     mio.get(path).expect_problem(404, "not_found");
     mio.post(path, made).expect_data(201);
@@ -85,7 +85,7 @@ pub(crate) fn recipes_are_created_read_changed_deleted_and_listed_newest_first(s
     };
     let found = ["recipeId", "ingredients", "steps", "tags", "origin", "createdAt", "updatedAt"];
     check_newest_first(server, "u_book", "/v1/recipes", "recipeId", &body, &found);
-    let mio = server.user("u_book", "u_book");
+    let mio = server.client_of_user("u_book", "u_book");
     for (wrong, at) in [
         (json!({}), "/title"),
         (json!({ "title": "x", "publishedAt": "2030-01-01T00:00:00Z" }), "/publishedAt"),
@@ -114,7 +114,7 @@ pub(crate) fn sets_are_created_read_changed_deleted_and_listed_newest_first(serv
         &["setId", "items", "tags", "origin", "createdAt"],
     );
     let nameless = json!({ "title": "x", "items": [{ "recipeId": "r_01", "title": "" }] });
-    let refused = server.user("u_menu", "u_menu").post("/v1/sets", &nameless);
+    let refused = server.client_of_user("u_menu", "u_menu").post("/v1/sets", &nameless);
     assert_eq!(refused.expect_problem(422, "invalid"), ["/items/0/title"]);
 }
 
@@ -127,7 +127,7 @@ fn check_newest_first(
     body: &dyn Fn(&str) -> Json,
     fields: &[&str],
 ) {
-    let mio = server.user(user, user);
+    let mio = server.client_of_user(user, user);
     assert_eq!(mio.get(path).list(), Vec::<Json>::new());
     let made: Vec<_> = ["a", "b", "c", "d", "e"].map(|title| mio.post(path, &body(title)).expect_data(201)).into();
     for field in fields {
@@ -147,15 +147,16 @@ fn check_newest_first(
     assert_eq!(paged, ["e", "d", "c", "b", "a"]);
 
     // By its id: the index lags behind.
-    let detail = mio.until(&place(&made[1]), |answer| answer.status == 200);
+    let detail = mio.get_until(&place(&made[1]), |answer| answer.status == 200);
     assert_eq!(detail.expect_data(200), made[1].clone());
     assert!(detail.header("etag").is_some_and(|tag| tag.starts_with("\"v1-")));
-    let changed = mio.with("if-match", "\"v1\"").patch(&place(&made[1]), &json!({ "title": "B" })).expect_data(200);
-    mio.with("if-match", "\"v1\"")
+    let changed =
+        mio.with_header("if-match", "\"v1\"").patch(&place(&made[1]), &json!({ "title": "B" })).expect_data(200);
+    mio.with_header("if-match", "\"v1\"")
         .patch(&place(&made[1]), &json!({ "title": "C" }))
         .expect_problem(412, "version_conflict");
     assert_eq!(text(&changed, "createdAt"), text(&made[1], "createdAt"));
-    mio.until(&place(&made[1]), |answer| answer.body["data"] == changed);
+    mio.get_until(&place(&made[1]), |answer| answer.body["data"] == changed);
 
     for them in users_with_similar_ids(server, user) {
         assert_eq!(them.get(path).list(), Vec::<Json>::new());
@@ -167,7 +168,7 @@ fn check_newest_first(
     }
     assert_eq!(mio.delete(&place(&made[3])).status, 204);
     mio.delete(&place(&made[3])).expect_problem(404, "not_found");
-    mio.until(&place(&made[3]), |answer| answer.status == 404);
+    mio.get_until(&place(&made[3]), |answer| answer.status == 404);
     assert_eq!(titles(path), ["e", "c", "B", "a"]);
 }
 
@@ -178,7 +179,7 @@ fn categories_have_two_scopes() {
 }
 
 pub(crate) fn categories_of_both_scopes_are_separate(server: &TestServer) {
-    let mio = server.user("u_cat", "u_cat");
+    let mio = server.client_of_user("u_cat", "u_cat");
     let make = |scope: &str, id: &str, name: &str| {
         let body = json!({ "scope": scope, "categoryId": id, "name": name, "position": 1 });
         mio.post("/v1/categories", &body).expect_data(201)
@@ -219,7 +220,7 @@ fn shopping_and_fridge_items_are_stored() {
 }
 
 pub(crate) fn shopping_and_fridge_items_are_created_read_and_changed(server: &TestServer) {
-    let mio = server.user("u_things", "u_things");
+    let mio = server.client_of_user("u_things", "u_things");
     for path in ["/v1/shopping-items", "/v1/fridge-items"] {
         let made =
             mio.post(path, &json!({ "name": "卵", "amount": 10, "unit": "個", "category": "乳卵" })).expect_data(201);
@@ -250,7 +251,7 @@ fn a_new_user_starts_with_nothing() {
 }
 
 pub(crate) fn every_list_of_a_new_user_is_empty(server: &TestServer) {
-    let mio = server.user("u_new", "u_new");
+    let mio = server.client_of_user("u_new", "u_new");
     for path in [
         "/v1/recipes",
         "/v1/sets",
@@ -274,7 +275,7 @@ pub(crate) fn every_list_of_a_new_user_is_empty(server: &TestServer) {
         "/v1/archive",
     ] {
         assert_eq!(mio.get(path).list(), Vec::<Json>::new(), "{path}");
-        server.anonymous().get(path).expect_problem(401, "no_token");
+        server.anonymous_client().get(path).expect_problem(401, "no_token");
     }
     for path in ["/v1/profile", "/v1/subscription", "/v1/notification-settings", "/v1/plans/CURRENT", "/v1/plans/NEXT"]
     {
@@ -289,5 +290,5 @@ fn titles(list: &[Json]) -> Vec<String> {
 /// Users with ids similar to this one's.
 fn users_with_similar_ids<'h>(server: &'h TestServer, user: &str) -> Vec<Client<'h>> {
     let alike = [user[..user.len() - 1].to_owned(), format!("{user}2"), user.to_uppercase(), format!("{user}#RECIPE")];
-    alike.iter().map(|them| server.user(them, them)).collect()
+    alike.iter().map(|them| server.client_of_user(them, them)).collect()
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use nagaya_dynamodb::{DesiredTable, Dynamodb, Options};
 use nagaya_tenancy::table_specs;
-use nagaya_testing::{DynamodbLocal, TestServer, runtime, text};
+use nagaya_testing::{DynamodbLocal, TestServer, build_runtime, text};
 use serde_json::json;
 
 use crate::{
@@ -32,7 +32,7 @@ fn users_do_not_see_each_other_on_dynamodb() {
 /// Proves K17.
 #[test]
 fn routes_without_their_index_report_it_while_indexes_are_created() {
-    let (dynamodb, runtime) = (DynamodbLocal::new("kondate"), runtime());
+    let (dynamodb, runtime) = (DynamodbLocal::new("kondate"), build_runtime());
     let options = Options { adds_missing_indexes: false, description_cache_time: Duration::ZERO, ..dynamodb.options() };
     let store = runtime.block_on(Dynamodb::open(&dynamodb.settings, options)).expect("a server");
     let store = Arc::new(store);
@@ -47,7 +47,7 @@ fn routes_without_their_index_report_it_while_indexes_are_created() {
     };
     runtime.block_on(roll_out(0));
     let server = TestServer::builder(system()).store(store.clone(), &dynamodb.clock).start_on(runtime);
-    let cook = server.user("u_01", "u_01");
+    let cook = server.client_of_user("u_01", "u_01");
 
     // Without any index, everything that only needs the table's own key works.
     cook.post("/v1/profile", &json!({ "displayName": "花" })).expect_data(201);
@@ -75,11 +75,11 @@ fn routes_without_their_index_report_it_while_indexes_are_created() {
 
     server.block_on(roll_out(2));
     cook.post(&format!("{detail}/publish"), &json!({})).expect_data(200);
-    assert_eq!(server.anonymous().until(newest, |answer| !answer.list().is_empty()).list().len(), 1);
+    assert_eq!(server.anonymous_client().get_until(newest, |answer| !answer.list().is_empty()).list().len(), 1);
     missing(by_creator, "GSI3");
 
     server.block_on(roll_out(3));
-    assert_eq!(server.anonymous().until(by_creator, |answer| !answer.list().is_empty()).list().len(), 1);
+    assert_eq!(server.anonymous_client().get_until(by_creator, |answer| !answer.list().is_empty()).list().len(), 1);
 }
 
 /// Proves K14 on DynamoDB.

@@ -14,7 +14,7 @@ fn deleted_fridge_items_can_be_restored() {
 }
 
 pub(crate) fn deleting_moves_an_item_and_restoring_moves_it_back(server: &TestServer) {
-    let mio = server.user("u_cold", "u_cold");
+    let mio = server.client_of_user("u_cold", "u_cold");
     let egg = json!({
         "name": "卵", "amount": 10, "unit": "個", "category": "乳卵", "note": "奥", "bestBefore": "2030-02-01",
     });
@@ -24,9 +24,9 @@ pub(crate) fn deleting_moves_an_item_and_restoring_moves_it_back(server: &TestSe
     let milk = mio.post("/v1/fridge-items", &json!({ "name": "牛乳" })).expect_data(201);
 
     // The delete checks the ETag, and succeeds once.
-    mio.with("if-match", "\"v1\"").delete(&path).expect_problem(412, "version_conflict");
+    mio.with_header("if-match", "\"v1\"").delete(&path).expect_problem(412, "version_conflict");
     server.clock.advance(Duration::from_secs(3));
-    let gone = mio.with("if-match", "\"v2\"").delete(&path);
+    let gone = mio.with_header("if-match", "\"v2\"").delete(&path);
     assert_eq!((gone.status, &gone.body), (204, &json!(null)));
     mio.delete(&path).expect_problem(404, "not_found");
     mio.get(&path).expect_problem(404, "not_found");
@@ -59,7 +59,7 @@ pub(crate) fn deleting_moves_an_item_and_restoring_moves_it_back(server: &TestSe
 
     // Items of other users and impossible ids are not found.
     for them in ["u_col", "u_cold2", "U_COLD"] {
-        let them = server.user(them, them);
+        let them = server.client_of_user(them, them);
         them.post_empty(&restore(&deleted[0])).expect_problem(404, "not_found");
         them.delete(&path).expect_problem(404, "not_found");
     }
@@ -80,7 +80,7 @@ fn deleted_fridge_items_expire_after_thirty_days() {
 }
 
 pub(crate) fn nothing_is_restored_after_thirty_days(server: &TestServer) {
-    let mio = server.user("u_late", "u_late");
+    let mio = server.client_of_user("u_late", "u_late");
     for name in ["a", "b"] {
         let item = mio.post("/v1/fridge-items", &json!({ "name": name })).expect_data(201);
         assert_eq!(mio.delete(&format!("/v1/fridge-items/{}", text(&item, "itemId"))).status, 204);
@@ -101,7 +101,7 @@ fn a_restore_does_not_overwrite_a_newer_item() {
 }
 
 pub(crate) fn a_taken_id_is_not_overwritten_by_a_restore(server: &TestServer) {
-    let mio = server.user("u_twice", "u_twice");
+    let mio = server.client_of_user("u_twice", "u_twice");
     let path = "/v1/fridge-items/f_01";
     let make = |name: &str| mio.post("/v1/fridge-items", &json!({ "itemId": "f_01", "name": name })).expect_data(201);
     make("first");
@@ -129,7 +129,7 @@ fn concurrent_restores_restore_once() {
 }
 
 pub(crate) fn concurrent_restores_happen_once_and_lose_nothing(server: &TestServer) {
-    let mio = server.user("u_crowd", "u_crowd");
+    let mio = server.client_of_user("u_crowd", "u_crowd");
     let path = "/v1/fridge-items/f_01";
     mio.post("/v1/fridge-items", &json!({ "itemId": "f_01", "name": "卵", "amount": 3 })).expect_data(201);
     for _ in 0..5 {
@@ -168,7 +168,7 @@ fn a_change_during_a_delete_is_not_lost() {
 }
 
 pub(crate) fn a_deleted_item_has_its_last_change(server: &TestServer) {
-    let mio = server.user("u_stir", "u_stir");
+    let mio = server.client_of_user("u_stir", "u_stir");
     for round in 0..20 {
         let path = format!("/v1/fridge-items/f_{round}");
         mio.post("/v1/fridge-items", &json!({ "itemId": format!("f_{round}"), "name": "卵", "note": "0" }))

@@ -15,7 +15,7 @@ fn notifications_are_marked_as_read() {
 }
 
 pub(crate) fn one_or_all_notifications_are_marked_as_read(server: &TestServer) {
-    let mio = server.user("u_mail", "u_mail");
+    let mio = server.client_of_user("u_mail", "u_mail");
     let read_all = |who: &Client<'_>| who.send("POST", "/v1/notifications/read", None).expect_data(200);
     assert_eq!(read_all(&mio), json!({ "read": 0 }));
     let all: Vec<_> = (0..5).map(|n| notify(server, "u_mail", &n.to_string())).collect();
@@ -43,7 +43,7 @@ pub(crate) fn one_or_all_notifications_are_marked_as_read(server: &TestServer) {
     assert_eq!(titles("/v1/notifications-unread"), Vec::<String>::new());
     assert_eq!(titles("/v1/notifications"), ["4", "3", "2", "1", "0"]);
     assert_eq!(mio.get(notification_path(&read_path(&all[1]))).expect_data(200), read);
-    assert_eq!(server.user("u_mai", "u_mai").get("/v1/notifications-unread").list().len(), 1);
+    assert_eq!(server.client_of_user("u_mai", "u_mai").get("/v1/notifications-unread").list().len(), 1);
 
     // Callers cannot create or change notifications.
     let made = json!({ "kind": "news", "title": "x" });
@@ -60,7 +60,7 @@ fn many_notifications_are_marked_once() {
 }
 
 pub(crate) fn concurrent_marking_counts_each_notification_once(server: &TestServer) {
-    let mio = server.user("u_spam", "u_spam");
+    let mio = server.client_of_user("u_spam", "u_spam");
     let all: Vec<_> = (0..200).map(|n| notify(server, "u_spam", &n.to_string())).collect();
     let counts = run_concurrently(4, |n| match n {
         0 => {

@@ -65,7 +65,7 @@ fn payment_methods_are_tokens_with_one_default() {
 }
 
 pub(crate) fn one_method_is_the_default(server: &TestServer) {
-    let mio = server.user("pay-mio", "pay-mio");
+    let mio = server.client_of_user("pay-mio", "pay-mio");
     let added = mio.post("/v1/payment-methods", &json!({ "token": "tok_visa" }));
     let visa = added.expect_data(201);
     assert_eq!(
@@ -97,7 +97,7 @@ pub(crate) fn one_method_is_the_default(server: &TestServer) {
     assert_eq!(methods(&mio), ["[4242]", "0505", "4444"]);
 
     // Another user has no access to them.
-    let other = server.user("pay-mio2", "pay-mio2");
+    let other = server.client_of_user("pay-mio2", "pay-mio2");
     other.get(&place).expect_problem(404, "not_found");
     other.delete(&place).expect_problem(404, "not_found");
     other.send("POST", &format!("{place}/default"), None).expect_problem(404, "not_found");
@@ -118,7 +118,7 @@ fn card_numbers_are_refused() {
 }
 
 pub(crate) fn a_card_number_is_never_accepted(server: &TestServer) {
-    let mio = server.user("pay-number", "pay-number");
+    let mio = server.client_of_user("pay-number", "pay-number");
     for number in ["4242424242424242", "4242 4242 4242 4242", "3782-822463-10005"] {
         let answer = mio.post("/v1/payment-methods", &json!({ "token": number }));
         assert_eq!(answer.expect_problem(422, "invalid"), ["/token"]);
@@ -143,10 +143,10 @@ fn a_purchase_has_the_price_of_the_catalog() {
 }
 
 pub(crate) fn a_purchase_is_charged_once_and_stored(server: &TestServer) {
-    let mio = server.user("pay-buyer", "pay-buyer");
+    let mio = server.client_of_user("pay-buyer", "pay-buyer");
     let (curry, soup, free) = (offer(server, 300), offer(server, 300), offer(server, 0));
-    let keyed = |key: &str| mio.with("idempotency-key", key);
-    mio.until(&format!("/v1/catalog/recipes/{free}"), |answer| answer.status == 200);
+    let keyed = |key: &str| mio.with_header("idempotency-key", key);
+    mio.get_until(&format!("/v1/catalog/recipes/{free}"), |answer| answer.status == 200);
 
     // A purchase needs an idempotency key and a payment method.
     assert_eq!(
@@ -183,11 +183,11 @@ pub(crate) fn a_purchase_is_charged_once_and_stored(server: &TestServer) {
     keyed("1").post("/v1/purchases", &purchase_body(&free)).expect_problem(422, "idempotency_key_reused");
     // The key does not expire: a repeat never charges again.
     server.clock.advance(Duration::from_secs(3_000_000));
-    let much_later = server.user("pay-buyer", "pay-buyer").with("idempotency-key", "1");
+    let much_later = server.client_of_user("pay-buyer", "pay-buyer").with_header("idempotency-key", "1");
     assert_eq!(much_later.post("/v1/purchases", &purchase_body(&curry)).body, first.body);
 
     // A free item is not charged, and a declined card is recorded.
-    let gift = server.user("pay-poor", "pay-poor").with("idempotency-key", "1");
+    let gift = server.client_of_user("pay-poor", "pay-poor").with_header("idempotency-key", "1");
     let gift = gift.post("/v1/purchases", &purchase_body(&free)).expect_data(201);
     assert_eq!((&gift["amount"], &gift["status"], &gift["paymentMethodId"]), (&json!(0), &json!("paid"), &json!(null)));
     let empty = add_method(&mio, "tok_declined");
@@ -208,7 +208,7 @@ pub(crate) fn a_purchase_is_charged_once_and_stored(server: &TestServer) {
     keyed("4").post("/v1/purchases", &purchase_body("nonsense")).expect_problem(404, "not_found");
     let subscription = json!({ "targetType": "SUBSCRIPTION", "targetId": curry });
     assert_eq!(keyed("4").post("/v1/purchases", &subscription).expect_problem(422, "invalid"), ["/targetType"]);
-    let other = server.user("pay-other", "pay-other").with("idempotency-key", "1");
+    let other = server.client_of_user("pay-other", "pay-other").with_header("idempotency-key", "1");
     let mut with_visa = purchase_body(&curry);
     with_visa["paymentMethodId"] = json!(visa);
     other.post("/v1/purchases", &with_visa).expect_problem(404, "not_found");
@@ -223,7 +223,7 @@ fn a_subscription_is_started_canceled_and_resumed() {
 }
 
 pub(crate) fn a_subscription_can_be_started_canceled_and_resumed(server: &TestServer) {
-    let mio = server.user("pay-subscriber", "pay-subscriber");
+    let mio = server.client_of_user("pay-subscriber", "pay-subscriber");
     let act = |act: &str| mio.send("POST", &format!("/v1/subscription/{act}"), None);
     let premium = json!({ "plan": "premium" });
     mio.get("/v1/subscription").expect_problem(404, "not_found");
@@ -260,9 +260,9 @@ pub(crate) fn a_subscription_can_be_started_canceled_and_resumed(server: &TestSe
     // It cannot be written directly, and other users cannot read it.
     mio.patch("/v1/subscription", &json!({ "status": "active" })).expect_problem(405, "no_such_method");
     mio.delete("/v1/subscription").expect_problem(405, "no_such_method");
-    let stale = mio.with("if-match", "\"v1\"");
+    let stale = mio.with_header("if-match", "\"v1\"");
     stale.send("POST", "/v1/subscription/cancel", None).expect_problem(412, "version_conflict");
-    let other = server.user("pay-subscriber2", "pay-subscriber2");
+    let other = server.client_of_user("pay-subscriber2", "pay-subscriber2");
     other.get("/v1/subscription").expect_problem(404, "not_found");
     other.send("POST", "/v1/subscription/cancel", None).expect_problem(404, "not_found");
     let with_visa = json!({ "plan": "premium", "paymentMethodId": visa });
@@ -278,7 +278,7 @@ fn a_subscription_ends_with_its_period_and_another_one_starts() {
     let clock = ManualClock::default();
     let system = nagaya_kondate::system(NAME, design(), Arc::new(LocalPayments::new(clock.clock())));
     let server = TestServer::builder(system).store(memory_store(&clock), &clock).start();
-    let mio = || server.user("u_01", "u_01");
+    let mio = || server.client_of_user("u_01", "u_01");
     let act = |act: &str| mio().send("POST", &format!("/v1/subscription/{act}"), None);
     let month = || clock.advance(Duration::from_secs(30 * 24 * 3_600));
 
@@ -320,7 +320,7 @@ fn an_expired_subscription_is_updated_by_the_next_request() {
         let clock = ManualClock::default();
         let system = nagaya_kondate::system(NAME, design(), Arc::new(LocalPayments::new(clock.clock())));
         let server = TestServer::builder(system).store(memory_store(&clock), &clock).start();
-        let mio = || server.user("u_01", "u_01");
+        let mio = || server.client_of_user("u_01", "u_01");
         let act = |act: &str| mio().send("POST", &format!("/v1/subscription/{act}"), None);
         let month = || clock.advance(Duration::from_secs(30 * 24 * 3_600));
         let (premium, visa) =

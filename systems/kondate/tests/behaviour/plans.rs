@@ -15,7 +15,7 @@ fn a_set_can_be_applied_to_a_plan() {
 }
 
 pub(crate) fn a_set_is_applied_to_either_plan(server: &TestServer) {
-    let mio = server.user("u_apply", "u_apply");
+    let mio = server.client_of_user("u_apply", "u_apply");
     let weekdays = set(&mio, "平日", &[("r_01", "生姜焼き"), ("r_02", "肉じゃが")]);
     let weekend = set(&mio, "週末", &[("r_03", "カレー")]);
 
@@ -23,7 +23,9 @@ pub(crate) fn a_set_is_applied_to_either_plan(server: &TestServer) {
         let path = format!("/v1/plans/{slot}");
         let apply = format!("{path}/apply");
         mio.get(&path).expect_problem(404, "not_found");
-        mio.with("if-match", "*").post(&apply, &json!({ "setId": weekdays })).expect_problem(412, "version_conflict");
+        mio.with_header("if-match", "*")
+            .post(&apply, &json!({ "setId": weekdays }))
+            .expect_problem(412, "version_conflict");
         let made = mio.post(&apply, &json!({ "setId": weekdays }));
         assert!(made.header("etag").is_some_and(|tag| tag.starts_with("\"v1-")));
         let made = made.expect_data(200);
@@ -41,11 +43,12 @@ pub(crate) fn a_set_is_applied_to_either_plan(server: &TestServer) {
         let cooked = json!({ "items": [{ "title": "生姜焼き", "cooked": true, "date": "2030-01-01" }] });
         mio.patch(&path, &cooked).expect_data(200);
         for stale in ["\"v1\"", "W/\"v2\"", "\"x\""] {
-            mio.with("if-match", stale)
+            mio.with_header("if-match", stale)
                 .post(&apply, &json!({ "setId": weekend }))
                 .expect_problem(412, "version_conflict");
         }
-        let replaced = mio.with("if-match", "\"v2\"").post(&apply, &json!({ "setId": weekend })).expect_data(200);
+        let replaced =
+            mio.with_header("if-match", "\"v2\"").post(&apply, &json!({ "setId": weekend })).expect_data(200);
         assert_eq!((text(&replaced, "setId"), text(&replaced, "setTitle")), (weekend.as_str(), "週末"));
         let items = json!([{ "recipeId": "r_03", "title": "カレー", "servings": 2, "cooked": false }]);
         assert_eq!(replaced["items"], items);
@@ -58,7 +61,7 @@ pub(crate) fn a_set_is_applied_to_either_plan(server: &TestServer) {
 
     let apply = "/v1/plans/NEXT/apply";
     assert_eq!(mio.post(apply, &json!({ "setId": weekend })).expect_problem(404, "not_found"), ["/setId"]);
-    let yui = server.user("u_appl", "u_appl");
+    let yui = server.client_of_user("u_appl", "u_appl");
     assert_eq!(yui.post(apply, &json!({ "setId": weekdays })).expect_problem(404, "not_found"), ["/setId"]);
     for (body, at) in [
         (json!({}), vec!["/setId"]),
@@ -83,7 +86,7 @@ fn the_next_plan_can_be_promoted() {
 }
 
 pub(crate) fn promoting_moves_a_plan_and_logs_cooked_meals(server: &TestServer) {
-    let mio = server.user("u_promote", "u_promote");
+    let mio = server.client_of_user("u_promote", "u_promote");
     let promote = || mio.send("POST", "/v1/plans/promote", None);
     promote().expect_problem(409, "nothing_next");
 
@@ -132,7 +135,7 @@ fn concurrent_promotions_happen_once() {
 }
 
 pub(crate) fn concurrent_promotions_move_the_plan_once(server: &TestServer) {
-    let mio = server.user("u_rush", "u_rush");
+    let mio = server.client_of_user("u_rush", "u_rush");
     for round in 0..5 {
         // The largest possible plan: all its logs are written in one change set.
         let items: Vec<_> = (0..50).map(|n| json!({ "title": format!("{round}-{n}"), "cooked": true })).collect();
@@ -163,7 +166,7 @@ fn a_change_during_a_promotion_is_logged_or_refused() {
 }
 
 pub(crate) fn a_change_during_a_promotion_is_not_lost(server: &TestServer) {
-    let mio = server.user("u_tick", "u_tick");
+    let mio = server.client_of_user("u_tick", "u_tick");
     for round in 0..12 {
         let title = format!("dish {round}");
         let _ = mio.delete("/v1/plans/CURRENT");
@@ -171,7 +174,7 @@ pub(crate) fn a_change_during_a_promotion_is_not_lost(server: &TestServer) {
         mio.post("/v1/plans", &json!({ "slot": "NEXT", "items": [] })).expect_data(201);
         let cooked = json!({ "items": [{ "title": title, "cooked": true }] });
         let answers = run_concurrently(2, |n| match n {
-            0 => mio.with("if-match", "\"v1\"").patch("/v1/plans/CURRENT", &cooked).status,
+            0 => mio.with_header("if-match", "\"v1\"").patch("/v1/plans/CURRENT", &cooked).status,
             _ => mio.send("POST", "/v1/plans/promote", None).status,
         });
         assert_eq!(answers[1], 200);
@@ -193,7 +196,7 @@ fn a_field_added_to_the_design_is_moved_too() {
         })
     });
     let server = TestServer::in_memory(nagaya_kondate::system(NAME, design, Arc::new(LocalPayments::default())));
-    let mio = server.user("u_grow", "u_grow");
+    let mio = server.client_of_user("u_grow", "u_grow");
 
     let next = mio.post("/v1/plans", &json!({ "slot": "NEXT", "shelf": "top", "items": [] })).expect_data(201);
     let current = mio.post_empty("/v1/plans/promote").expect_data(200);
@@ -212,7 +215,7 @@ fn a_field_added_to_the_design_is_moved_too() {
 #[test]
 fn headers_of_custom_routes_are_documented() {
     let server = kondate_server();
-    let document = server.anonymous().get("/openapi.json");
+    let document = server.anonymous_client().get("/openapi.json");
     let takes = |path: &str, method: &str, name: &str| {
         let parameters = document.body["paths"][path][method]["parameters"].clone();
         let wanted = json!({ "$ref": format!("#/components/parameters/{name}") });

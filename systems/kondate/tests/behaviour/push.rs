@@ -14,7 +14,7 @@ fn devices_are_identified_by_a_hash() {
 }
 
 pub(crate) fn registration_stores_a_hash_and_never_returns_the_token(server: &TestServer) {
-    let mio = server.user("u_push", "u_push");
+    let mio = server.client_of_user("u_push", "u_push");
     let register = |body: &Json| mio.post("/v1/push-tokens", body);
     let body = json!({ "platform": "ios", "token": "abc", "deviceName": "電話" });
     let made = register(&body);
@@ -35,7 +35,7 @@ pub(crate) fn registration_stores_a_hash_and_never_returns_the_token(server: &Te
     assert_eq!(text(&register(&renamed).expect_data(200), "deviceName"), "板");
     // The same token on another platform or of another user is a different device.
     register(&json!({ "platform": "web", "token": "abc" })).expect_data(201);
-    let yui = server.user("u_pus", "u_pus");
+    let yui = server.client_of_user("u_pus", "u_pus");
     yui.post("/v1/push-tokens", &body).expect_data(201);
     let listed = mio.get("/v1/push-tokens");
     assert_eq!(listed.list().len(), 2);
@@ -67,7 +67,7 @@ fn the_oldest_device_is_replaced() {
 }
 
 pub(crate) fn the_least_recently_registered_device_is_removed(server: &TestServer) {
-    let mio = server.user("u_many", "u_many");
+    let mio = server.client_of_user("u_many", "u_many");
     let register = |n: usize| {
         server.clock.advance(Duration::from_secs(1));
         let name = n.to_string();

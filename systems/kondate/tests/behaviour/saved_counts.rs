@@ -13,7 +13,7 @@ use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_kondate::catch_up;
 use nagaya_store::{ErrorKind, Store, WriteAction};
 use nagaya_tenancy::{List, Nagaya, Principal, RecordOwner, Settings, Tenant};
-use nagaya_testing::{Call, Fault, InstrumentedStore, ManualClock, TestServer, memory_store, runtime, text};
+use nagaya_testing::{Call, Fault, InstrumentedStore, ManualClock, TestServer, build_runtime, memory_store, text};
 use serde_json::{Map, Value as Json, json};
 
 use crate::{
@@ -43,7 +43,7 @@ pub(crate) fn concurrent_saves_are_counted_exactly(server: &TestServer, users: u
         }
         let kept = run_concurrently(users, |n| {
             let name = format!("u_cnt_{n}");
-            let user = server.user(&name, &name);
+            let user = server.client_of_user(&name, &name);
             let mut chance = Rng::new(n as u64);
             let mut kept = BTreeSet::new();
             for _ in 0..6 {
@@ -71,7 +71,7 @@ pub(crate) fn concurrent_saves_are_counted_exactly(server: &TestServer, users: u
     // All users remove their saves concurrently: the count is zero.
     run_concurrently(users, |n| {
         let name = format!("u_cnt_{n}");
-        let user = server.user(&name, &name);
+        let user = server.client_of_user(&name, &name);
         copies.iter().for_each(|copy| assert_eq!(user.delete(&save_path(copy)).status, 204));
     });
     copies.iter().for_each(|copy| wait_for_count(server, copy, 0));
@@ -108,7 +108,7 @@ fn a_publication_counts_its_own_saves_only() {
 pub(crate) fn a_new_publication_starts_with_a_count_of_zero(server: &TestServer) {
     let ann = cook(server, "u_new_a");
     let copy = publish(&ann, "x");
-    let users: Vec<_> = ["u_new_1", "u_new_2", "u_new_3"].map(|name| server.user(name, name)).into();
+    let users: Vec<_> = ["u_new_1", "u_new_2", "u_new_3"].map(|name| server.client_of_user(name, name)).into();
     users.iter().for_each(|user| drop(user.put(&save_path(&copy)).expect_data(200)));
     wait_for_count(server, &copy, 3);
     let own = format!("/v1/recipes/{}", text(&copy, "recipeId"));
@@ -122,7 +122,7 @@ pub(crate) fn a_new_publication_starts_with_a_count_of_zero(server: &TestServer)
     // One user removes the old save, one saves the new publication, one does nothing.
     assert_eq!(users[0].delete(&save_path(&copy)).status, 204);
     let path = format!("/v1/catalog/recipes/{}", text(&copy, "recipeId"));
-    ann.until(&path, |answer| answer.status == 200 && answer.body["data"]["createdAt"] != copy["createdAt"]);
+    ann.get_until(&path, |answer| answer.status == 200 && answer.body["data"]["createdAt"] != copy["createdAt"]);
     users[1].put(&save_path(&copy)).expect_data(200);
     wait_for_count(server, &copy, 1);
     server.block_on(catch_up(&server.nagaya)).expect("it catches up");
@@ -145,7 +145,7 @@ impl Backend {
     fn open(store: Arc<dyn Store>, clock: ManualClock) -> Self {
         let settings = Settings { clock: clock.clock(), ..Settings::default() };
         let nagaya = Nagaya::open_with(design(), Arc::clone(&store), settings);
-        let runtime = runtime();
+        let runtime = build_runtime();
         runtime.block_on(nagaya.ensure_tables()).expect("the tables are made");
         let backend = Backend { store, clock, nagaya, runtime };
         for id in ["r_01", "r_02"] {
@@ -218,7 +218,7 @@ fn counted(call: &Call) -> Option<String> {
 
 /// An action that runs once, just before a save is counted.
 fn before_counting<F: Future<Output = ()> + Send + 'static>(act: impl Fn() -> F + Send + Sync + 'static) -> Fault {
-    Fault::run_before(move |_| act()).on(|call| counted(call).is_some()).once()
+    Fault::run_before(move |_| act()).matching(|call| counted(call).is_some()).once()
 }
 
 /// Proves the followers' part of K19.
@@ -380,7 +380,7 @@ fn a_failing_count_does_not_block_the_others() {
     let backend = Backend::open(store.clone(), clock);
     backend.catch_up();
     let refused = Fault::fail_before(|| ErrorKind::Busy.into());
-    let refused = store.inject(refused.on(|call| counted(call).is_some_and(|key| key.contains("r_02"))));
+    let refused = store.inject(refused.matching(|call| counted(call).is_some_and(|key| key.contains("r_02"))));
     backend.save_recipe("r_02", 0..2);
     backend.save(0..3);
     backend.catch_up();

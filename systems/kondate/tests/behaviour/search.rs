@@ -45,7 +45,7 @@ fn titles(answer: &Response) -> Vec<String> {
 /// Waits until a search gives these titles, in this order.
 #[track_caller]
 fn finds(client: &Client<'_>, path: &str, question: &str, expected: &[&str]) {
-    client.until(&search_path(path, question), |answer| titles(answer) == expected);
+    client.get_until(&search_path(path, question), |answer| titles(answer) == expected);
 }
 
 fn add(client: &Client<'_>, title: &str, more: Json) -> Json {
@@ -55,7 +55,7 @@ fn add(client: &Client<'_>, title: &str, more: Json) -> Json {
 }
 
 pub(crate) fn a_recipe_is_found_by_any_part_of_its_title(server: &TestServer) {
-    let hana = server.user("u_find", "u_find");
+    let hana = server.client_of_user("u_find", "u_find");
     add(&hana, "豚バラ肉のカレー", json!({}));
     add(&hana, "Egg Benedict", json!({}));
     for question in ["豚バラ肉のカレー", "豚", "の", "ー", "バラ肉", "カレー", "ｶﾚｰ", "かれー", "豚 カレー", "肉のかれ"]
@@ -71,7 +71,7 @@ pub(crate) fn a_recipe_is_found_by_any_part_of_its_title(server: &TestServer) {
 }
 
 pub(crate) fn the_best_match_comes_first(server: &TestServer) {
-    let hana = server.user("u_rank", "u_rank");
+    let hana = server.client_of_user("u_rank", "u_rank");
     add(&hana, "鶏の照り焼き", json!({ "description": "生姜を入れてもよい" }));
     add(&hana, "生姜湯", json!({}));
     add(&hana, "豚の炒め物", json!({ "ingredients": [{ "name": "生姜" }] }));
@@ -89,7 +89,7 @@ pub(crate) fn the_best_match_comes_first(server: &TestServer) {
 }
 
 pub(crate) fn changed_items_are_found_by_their_new_text(server: &TestServer) {
-    let hana = server.user("u_change", "u_change");
+    let hana = server.client_of_user("u_change", "u_change");
     let made = add(&hana, "肉じゃが", json!({ "tags": ["煮物"] }));
     let path = format!("/v1/recipes/{}", text(&made, "recipeId"));
     finds(&hana, "/recipes", "じゃが", &["肉じゃが"]);
@@ -105,7 +105,7 @@ pub(crate) fn changed_items_are_found_by_their_new_text(server: &TestServer) {
 }
 
 pub(crate) fn sets_are_found_by_their_text(server: &TestServer) {
-    let hana = server.user("u_sets", "u_sets");
+    let hana = server.client_of_user("u_sets", "u_sets");
     let items = json!([{ "recipeId": "r_01", "title": "茶碗蒸し" }]);
     hana.post("/v1/sets", &json!({ "title": "お正月", "items": items, "tags": ["和食"] })).expect_data(201);
     add(&hana, "茶碗蒸し", json!({}));
@@ -118,21 +118,21 @@ pub(crate) fn sets_are_found_by_their_text(server: &TestServer) {
 
 pub(crate) fn the_book_of_another_user_is_not_searched(server: &TestServer) {
     // User ids with a common prefix, and recipes with the same id.
-    let [one, ten] = ["u_1", "u_10"].map(|user| server.user(user, user));
+    let [one, ten] = ["u_1", "u_10"].map(|user| server.client_of_user(user, user));
     for (user, title) in [("u_1", "秘密の筑前煮"), ("u_10", "普通の筑前煮")] {
         create_item(server, user, "recipe", &json!({ "recipeId": "r_77", "title": title }));
     }
     finds(&one, "/recipes", "筑前煮", &["秘密の筑前煮"]);
     finds(&ten, "/recipes", "筑前煮", &["普通の筑前煮"]);
     finds(&ten, "/recipes", "秘", &[]);
-    for client in [&ten, &server.anonymous()] {
+    for client in [&ten, &server.anonymous_client()] {
         finds(client, "/catalog/recipes", "筑前煮", &[]);
     }
-    server.anonymous().get(&search_path("/recipes", "筑前煮")).expect_problem(401, "no_token");
+    server.anonymous_client().get(&search_path("/recipes", "筑前煮")).expect_problem(401, "no_token");
 }
 
 pub(crate) fn published_items_are_found_without_a_token(server: &TestServer) {
-    let (hana, anonymous) = (server.user("u_publish", "u_publish"), server.anonymous());
+    let (hana, anonymous) = (server.client_of_user("u_publish", "u_publish"), server.anonymous_client());
     hana.post("/v1/profile", &json!({ "displayName": "Hana" })).expect_data(201);
     let made = add(&hana, "鯖缶の冷や汁", json!({ "memo": "祖母の味" }));
     let path = format!("/v1/recipes/{}", text(&made, "recipeId"));
@@ -143,7 +143,7 @@ pub(crate) fn published_items_are_found_without_a_token(server: &TestServer) {
     for question in ["冷や汁", "鯖", "サバ缶の冷や汁"] {
         finds(&anonymous, "/catalog/recipes", question, &["鯖缶の冷や汁"]);
     }
-    finds(&server.user("u_other", "u_other"), "/catalog/recipes", "鯖缶", &["鯖缶の冷や汁"]);
+    finds(&server.client_of_user("u_other", "u_other"), "/catalog/recipes", "鯖缶", &["鯖缶の冷や汁"]);
     // Unpublished items are not found there.
     finds(&anonymous, "/catalog/recipes", "祖母", &[]);
 
@@ -166,7 +166,7 @@ pub(crate) fn published_items_are_found_without_a_token(server: &TestServer) {
 }
 
 pub(crate) fn an_invalid_search_query_is_refused_with_a_reason(server: &TestServer) {
-    let hana = server.user("u_wrong", "u_wrong");
+    let hana = server.client_of_user("u_wrong", "u_wrong");
     let long = "あ".repeat(101);
     for path in ["/recipes", "/sets", "/catalog/recipes", "/catalog/sets"] {
         let check = |query: &str, parameter: &str| {
@@ -187,7 +187,7 @@ pub(crate) fn an_invalid_search_query_is_refused_with_a_reason(server: &TestServ
 }
 
 pub(crate) fn without_a_search_query_lists_are_those_of_the_design(server: &TestServer) {
-    let hana = server.user("u_list", "u_list");
+    let hana = server.client_of_user("u_list", "u_list");
     for title in ["一", "二", "三"] {
         add(&hana, title, json!({}));
     }
@@ -199,12 +199,12 @@ pub(crate) fn without_a_search_query_lists_are_those_of_the_design(server: &Test
     assert_eq!(hana.get("/v1/recipes?limit=1001").expect_problem(400, "bad_parameter"), ["limit"]);
     assert_eq!(hana.get("/v1/recipes?colour=red").expect_problem(400, "bad_parameter"), ["colour"]);
     hana.get("/v1/recipes?cursor=x").expect_problem(400, "bad_cursor");
-    assert_eq!(server.anonymous().get("/v1/catalog/recipes?limit=1").status, 200);
-    assert_eq!(server.anonymous().get("/v1/catalog/sets").status, 200);
+    assert_eq!(server.anonymous_client().get("/v1/catalog/recipes?limit=1").status, 200);
+    assert_eq!(server.anonymous_client().get("/v1/catalog/sets").status, 200);
 }
 
 pub(crate) fn postings_have_no_routes(server: &TestServer) {
-    let hana = server.user("u_raw", "u_raw");
+    let hana = server.client_of_user("u_raw", "u_raw");
     let made = add(&hana, "秋刀魚", json!({}));
     let id = text(&made, "recipeId");
     finds(&hana, "/recipes", "秋刀", &["秋刀魚"]);

@@ -17,7 +17,7 @@ fn a_link_shows_one_item_to_all_until_it_is_revoked() {
 }
 
 pub(crate) fn links_show_the_shared_item(server: &TestServer) {
-    let (ann, eve, anonymous) = (cook(server, "u_shr_a"), cook(server, "u_shr_e"), server.anonymous());
+    let (ann, eve, anonymous) = (cook(server, "u_shr_a"), cook(server, "u_shr_e"), server.anonymous_client());
     let recipe = json!({
         "title": "生姜焼き", "memo": "内緒", "categoryId": "c_1", "steps": ["焼く"], "servings": 2,
         "sourceUrl": "https://kondate.example/1",
@@ -54,7 +54,7 @@ pub(crate) fn links_show_the_shared_item(server: &TestServer) {
     assert!(!shown.to_string().contains("ownerUserId"), "{shown}");
 
     // A link gives access to nothing else: neither to other routes of its target nor to other items.
-    for them in [&eve, &server.user("u_shr_a0", "u_shr_a0")] {
+    for them in [&eve, &server.client_of_user("u_shr_a0", "u_shr_a0")] {
         them.get(&own).expect_problem(404, "not_found");
         them.delete(&path).expect_problem(404, "not_found");
     }
@@ -101,16 +101,16 @@ pub(crate) fn items_of_other_users_cannot_be_shared(server: &TestServer) {
     create_item(server, "u_own_e", "recipe", &json!({ "recipeId": id, "title": "eve's" }));
     let link = eve.post("/v1/shares", &target("RECIPE", id)).expect_data(201);
     let path = format!("/v1/shares/{}", text(&link, "shareId"));
-    assert_eq!(server.anonymous().get(&path).expect_data(200)["target"]["title"], "eve's");
+    assert_eq!(server.anonymous_client().get(&path).expect_data(200)["target"]["title"], "eve's");
     eve.delete(&format!("/v1/recipes/{id}"));
-    server.anonymous().get(&path).expect_problem(404, "not_found");
+    server.anonymous_client().get(&path).expect_problem(404, "not_found");
 
     // Guessed links are not found, without a reason.
     for id in ["s_01", id, "01HZX5K7N2M4P6Q8R9S0T1V3W5", "x", "%23", "..%2Fmeta"] {
-        server.anonymous().get(&format!("/v1/shares/{id}")).expect_problem(404, "not_found");
+        server.anonymous_client().get(&format!("/v1/shares/{id}")).expect_problem(404, "not_found");
     }
     // Sharing needs a profile.
-    let plain = server.user("u_own_p", "u_own_p");
+    let plain = server.client_of_user("u_own_p", "u_own_p");
     let recipe = plain.post("/v1/recipes", &json!({ "title": "x" })).expect_data(201);
     plain.post("/v1/shares", &target("RECIPE", text(&recipe, "recipeId"))).expect_problem(409, "no_profile");
 }
@@ -130,14 +130,14 @@ pub(crate) fn owners_list_their_links(server: &TestServer) {
         server.clock.advance(Duration::from_secs(1));
         made.insert(0, ann.post("/v1/shares", &share).expect_data(201));
     }
-    ann.until("/v1/shares", |answer| answer.list() == made);
+    ann.get_until("/v1/shares", |answer| answer.list() == made);
     assert!(eve.get("/v1/shares").list().is_empty());
-    server.anonymous().get("/v1/shares").expect_problem(401, "no_token");
+    server.anonymous_client().get("/v1/shares").expect_problem(401, "no_token");
     assert_eq!(ann.delete(&format!("/v1/shares/{}", text(&made[1], "shareId"))).status, 204);
-    ann.until("/v1/shares", |answer| answer.list() == [made[0].clone(), made[2].clone()]);
+    ann.get_until("/v1/shares", |answer| answer.list() == [made[0].clone(), made[2].clone()]);
 
     // A repeated request with the same key gives one link.
-    let once = ann.with("idempotency-key", "once");
+    let once = ann.with_header("idempotency-key", "once");
     let first = once.post("/v1/shares", &share).expect_data(201);
     assert_eq!(once.post("/v1/shares", &share).expect_data(201), first);
 }

@@ -12,7 +12,7 @@ fn shopping_items_are_completed_one_by_one_or_in_bulk() {
 }
 
 pub(crate) fn completing_marks_all_or_none(server: &TestServer) {
-    let mio = server.user("u_buy", "u_buy");
+    let mio = server.client_of_user("u_buy", "u_buy");
     let ids: Vec<_> = ["牛乳", "卵", "米"].map(|name| add(&mio, &json!({ "name": name }))).into();
     let complete = |ids: &[&str]| mio.post("/v1/shopping-items/complete", &json!({ "itemIds": ids }));
 
@@ -33,7 +33,7 @@ pub(crate) fn completing_marks_all_or_none(server: &TestServer) {
     assert_eq!(complete(&[&ids[2], &ids[0]]).list(), done);
 
     // If one item is unknown or another user's, none is marked.
-    let theirs = add(&server.user("u_bu", "u_bu"), &json!({ "name": "茶" }));
+    let theirs = add(&server.client_of_user("u_bu", "u_bu"), &json!({ "name": "茶" }));
     let missing = complete(&[&ids[1], "i_99", &theirs, "i_99"]);
     assert_eq!(missing.expect_problem(404, "not_found"), ["/itemIds/1", "/itemIds/2"]);
     assert_eq!(mio.get(&format!("/v1/shopping-items/{}", ids[1])).expect_data(200)["completed"], false);
@@ -66,7 +66,7 @@ fn a_plan_becomes_a_shopping_list() {
 }
 
 pub(crate) fn ingredients_of_a_plan_are_summed_minus_the_stock(server: &TestServer) {
-    let mio = server.user("u_list", "u_list");
+    let mio = server.client_of_user("u_list", "u_list");
     let ginger = json!([
         { "name": "豚肉", "amount": 200, "unit": "g" },
         { "name": "玉ねぎ", "amount": 0.5, "unit": "個" },
@@ -149,7 +149,7 @@ fn two_plans_have_separate_shopping_items() {
 }
 
 pub(crate) fn each_plan_has_its_own_shopping_items(server: &TestServer) {
-    let mio = server.user("u_both", "u_both");
+    let mio = server.client_of_user("u_both", "u_both");
     let eggs = recipe(&mio, Some(2), &json!([{ "name": "卵", "amount": 2, "unit": "個" }]));
     let rice = recipe(&mio, Some(2), &json!([{ "name": "米", "amount": 1, "unit": "合" }]));
     let amounts = |slot: &str| -> Vec<(String, Json)> {
@@ -194,8 +194,8 @@ fn a_long_list_is_added_completely_and_once() {
 }
 
 pub(crate) fn a_list_larger_than_one_change_set_is_added_once(server: &TestServer) {
-    let mio = server.user("u_feast", "u_feast");
-    let yui = server.user("u_feas", "u_feas");
+    let mio = server.client_of_user("u_feast", "u_feast");
+    let yui = server.client_of_user("u_feas", "u_feas");
     let dish = |n: usize| {
         let ingredients: Vec<_> = (0..50).map(|m| json!({ "name": format!("{n} {m}"), "amount": m + 1 })).collect();
         json!({ "recipeId": recipe(&mio, None, &ingredients.into()), "title": "x" })

@@ -44,7 +44,7 @@ fn assert_stored(server: &TestServer, answer: &Json, place: &str, attributes: &s
 }
 
 pub(crate) fn all_items_have_the_documented_keys(server: &TestServer) {
-    let cook = server.user("u_01", "u_01");
+    let cook = server.client_of_user("u_01", "u_01");
     let post = |path: &str, body: Json| cook.post(path, &body).expect_data(201);
     let assert_stored = |answer: &Json, place: &str, attributes: &str| assert_stored(server, answer, place, attributes);
 
@@ -90,7 +90,7 @@ pub(crate) fn all_items_have_the_documented_keys(server: &TestServer) {
 
 /// Catalog items, and another user's saves of them.
 fn catalog(server: &TestServer) {
-    let (cook, guest) = (server.user("u_01", "u_01"), server.user("u_02", "u_02"));
+    let (cook, guest) = (server.client_of_user("u_01", "u_01"), server.client_of_user("u_02", "u_02"));
     let assert_stored = |answer: &Json, place: &str, attributes: &str| assert_stored(server, answer, place, attributes);
     for (kind, id, own) in [("RECIPE", "r_01", "recipes"), ("SET", "s_01", "sets")] {
         let published = cook.post(&format!("/v1/{own}/{id}/publish"), &json!({})).expect_data(200);
@@ -103,12 +103,12 @@ fn catalog(server: &TestServer) {
         let place = format!("CREATOR#u_01 CATALOG_{kind}#{{createdAt}}#{id}");
         let popular = |count| format!("GSI2PK=CATALOG#{kind} GSI2SK=SORT#POPULAR#{count:010}#{id}");
         assert_stored(&published, &place, &popular(0));
-        let saved = guest.until(&format!("/v1/catalog/{own}/{id}"), |answer| answer.status == 200);
+        let saved = guest.get_until(&format!("/v1/catalog/{own}/{id}"), |answer| answer.status == 200);
         saved.expect_data(200);
         let saved = guest.put(&format!("/v1/catalog/{own}/{id}/save")).expect_data(200);
         assert_stored(&saved, &format!("USER#u_02 SAVED#{kind}#{id}"), "");
         let counted = |answer: &nagaya_testing::Response| answer.list().iter().any(|each| each["savedCount"] == 1);
-        guest.until(&format!("/v1/catalog/{own}/popular"), counted);
+        guest.get_until(&format!("/v1/catalog/{own}/popular"), counted);
         assert_stored(&published, &place, &popular(1));
     }
     let share = cook.post("/v1/shares", &json!({ "targetType": "RECIPE", "targetId": "r_01" })).expect_data(201);
@@ -121,12 +121,12 @@ fn catalog(server: &TestServer) {
 
 /// Payments and their notifications.
 fn payments(server: &TestServer) {
-    let guest = server.user("u_02", "u_02");
+    let guest = server.client_of_user("u_02", "u_02");
     let assert_stored = |answer: &Json, place: &str| assert_stored(server, answer, place, "");
     let method = guest.post("/v1/payment-methods", &json!({ "token": "tok_visa" })).expect_data(201);
     assert_stored(&method, "USER#u_02 PAYMENT_METHOD#{paymentMethodId}");
     let asked = json!({ "targetType": "RECIPE", "targetId": "r_01" });
-    let purchase = guest.with("idempotency-key", "k-1").post("/v1/purchases", &asked).expect_data(201);
+    let purchase = guest.with_header("idempotency-key", "k-1").post("/v1/purchases", &asked).expect_data(201);
     assert_stored(&purchase, "USER#u_02 PURCHASE#{purchasedAt}#{purchaseId}");
     let subscription = guest.post("/v1/subscription", &json!({ "plan": "standard" })).expect_data(201);
     assert_stored(&subscription, "USER#u_02 SUBSCRIPTION#ACTIVE");

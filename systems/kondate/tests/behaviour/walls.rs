@@ -159,13 +159,13 @@ fn visible(answer: &Response) -> (u16, Json) {
 }
 
 pub(crate) fn no_route_reaches_another_user(server: &TestServer) {
-    let cook = server.user("u_1", "u_1");
+    let cook = server.client_of_user("u_1", "u_1");
     let ids = create_one_of_each(server, &cook);
     let never = unknown_ids(&ids);
     let before = stored(server, "u_1");
     // Similar names are different users.
     for name in ["u_2", "u_10", "U_1", "u_1#RECIPE", "USER#u_1"] {
-        let them = server.user(name, name);
+        let them = server.client_of_user(name, name);
         for (method, path, _) in operations() {
             // Everyone with the link can read it.
             let theirs = body(&method, &path, &ids);
@@ -175,7 +175,7 @@ pub(crate) fn no_route_reaches_another_user(server: &TestServer) {
             let ask = |ids: &Ids| {
                 let body =
                     body(&method, &path, ids).or_else(|| matches!(&*method, "POST" | "PATCH").then(|| json!({})));
-                let them = them.with("idempotency-key", &format!("{name}-{path}"));
+                let them = them.with_header("idempotency-key", &format!("{name}-{path}"));
                 visible(&them.send(&method, &fill_path(&path, ids), body.as_ref()))
             };
             let (ours, none) = (ask(&ids), ask(&never));
@@ -197,10 +197,10 @@ pub(crate) fn no_route_reaches_another_user(server: &TestServer) {
 }
 
 pub(crate) fn only_public_routes_accept_visitors(server: &TestServer) {
-    let cook = server.user("u_1", "u_1");
+    let cook = server.client_of_user("u_1", "u_1");
     let ids = create_one_of_each(server, &cook);
     let before = stored(server, "u_1");
-    let visitor = server.anonymous();
+    let visitor = server.anonymous_client();
     for (method, path, public) in operations() {
         let body = body(&method, &path, &ids).or_else(|| matches!(&*method, "POST" | "PATCH").then(|| json!({})));
         let answer = visitor.send(&method, &fill_path(&path, &ids), body.as_ref());

@@ -52,7 +52,7 @@ impl Todos {
     pub(super) async fn measurements(&self, nagaya: &Nagaya) -> Vec<Measurement> {
         let mut measurements = Vec::new();
         for processor in self.processors.get().into_iter().flatten() {
-            let name = processor.projection();
+            let name = processor.projection_name();
             measurements.extend(processor.status().measurements(name, nagaya.clock().millis()));
             match processor.dead_letters().await {
                 Ok(letters) => {

@@ -34,7 +34,7 @@ impl Values {
     }
 
     /// What is wrong with a value.
-    fn error(&self, value: &Json) -> Option<String> {
+    fn why_invalid(&self, value: &Json) -> Option<String> {
         match (self, value) {
             (Values::NullableText(_), Json::Null) | (Values::Boolean, Json::Bool(_)) => None,
             (Values::Boolean, _) => Some("has to be true or false".to_owned()),
@@ -55,7 +55,7 @@ pub(super) fn parse<B: DeserializeOwned>(body: &Map<String, Json>, fields: &[Bod
         (name.as_str(), why.to_owned())
     });
     let wrong = fields.iter().filter_map(|field| match body.get(field.name) {
-        Some(value) => Some((field.name, field.values.error(value)?)),
+        Some(value) => Some((field.name, field.values.why_invalid(value)?)),
         None => field.required.then(|| (field.name, "is missing".to_owned())),
     });
     let errors = unknown.chain(wrong).map(|(path, message)| FieldError { path: path.to_owned(), message });

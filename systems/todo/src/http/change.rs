@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{
     NOTE, TITLE, Todos,
     body::{self, BodyField, Values},
-    errors::{command_problem, problem},
+    errors::{command_problem, problem_from_error},
     fingerprint, todo_answer, todo_id,
 };
 use crate::{Command, Todo, TodoView};
@@ -55,7 +55,7 @@ async fn change(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
         Some(Some(text)) => {
             let (tenant, id) = (call.tenant()?, todo_id(&call));
             // No note is stored for a todo that does not exist.
-            if todos.events.load(&tenant, id).await.map_err(problem)?.version == 0 {
+            if todos.events.load(&tenant, id).await.map_err(problem_from_error)?.version == 0 {
                 return Err(Problem::not_found());
             }
             Some(Some(todos.notes.store(&tenant.principal().tenant, id, text).await?))
@@ -91,7 +91,7 @@ async fn expected_version(todos: &Todos, tenant: &Tenant, id: &str, call: &Call)
         [tag] => Ok(Some(version(tag).unwrap_or(u64::MAX))),
         // Several: the current version is expected if it is one of them.
         tags => {
-            let now = todos.events.load(tenant, id).await.map_err(problem)?.version;
+            let now = todos.events.load(tenant, id).await.map_err(problem_from_error)?.version;
             Ok(Some(if tags.iter().filter_map(version).any(|tag| tag == now) { now } else { u64::MAX }))
         }
     }

@@ -9,23 +9,25 @@ use crate::Refusal;
 pub(super) fn command_problem(failure: Failure<Refusal>) -> Problem {
     match failure {
         Failure::Refused(Refusal::NotFound) => Problem::not_found(),
-        Failure::Refused(Refusal::AlreadyExists) => Problem::of(ProblemCode::TAKEN, "There is such a todo already."),
+        Failure::Refused(Refusal::AlreadyExists) => {
+            Problem::from_code(ProblemCode::TAKEN, "There is such a todo already.")
+        }
         // The todo has no events for this family.
         Failure::Conflict { version: 0 } => Problem::not_found(),
         Failure::Conflict { .. } => {
             let detail = "The todo has changed: read it again, and send its new `ETag`.";
-            Problem::of(ProblemCode::VERSION_CONFLICT, detail)
+            Problem::from_code(ProblemCode::VERSION_CONFLICT, detail)
         }
-        Failure::Error(error) => problem(error),
+        Failure::Error(error) => problem_from_error(error),
     }
 }
 
-pub(super) fn problem(error: Error) -> Problem {
+pub(super) fn problem_from_error(error: Error) -> Problem {
     match error.into_kind() {
         ErrorKind::Tenancy(error) => error.into(),
         ErrorKind::KeyReused => {
             let detail = "The key has been used for another request.";
-            Problem::of(ProblemCode::IDEMPOTENCY_KEY_REUSED, detail)
+            Problem::from_code(ProblemCode::IDEMPOTENCY_KEY_REUSED, detail)
                 .with_parameter("Idempotency-Key", "Has been used for another request.")
         }
         kind => {

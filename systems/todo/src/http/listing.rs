@@ -41,7 +41,7 @@ async fn list(_: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     let wrong = || Problem::bad_parameter("status", "Has to be `active`, `completed` or `all`.");
     let (_, access) = known.ok_or_else(wrong)?;
     // The lag before the list: an event that the list has by then is in the page.
-    let lag = lag(&call.tenant()?, call.now_millis()).await?;
+    let lag = projection_lag(&call.tenant()?, call.now_millis()).await?;
     let mut answer = Answer::page(call.list(access, &["status"]).await?);
     answer.set_header(LAG_HEADER, &lag.to_string());
     Ok(answer)
@@ -57,7 +57,7 @@ struct Newest {
 }
 
 /// For how many milliseconds the family's newest event has been waiting to be listed; 0: it is listed.
-async fn lag(tenant: &Tenant, now: i64) -> Result<i64, Problem> {
+async fn projection_lag(tenant: &Tenant, now: i64) -> Result<i64, Problem> {
     let newest = tenant.list(&List::by("family_events").descending(true).limit(1)).await?.records.pop();
     let Some(Ok(newest)) = newest.map(|record| record.deserialize::<Newest>()) else { return Ok(0) };
     let is_behind = match get_listed(tenant, &newest.aggregate_id).await {

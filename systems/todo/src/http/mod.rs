@@ -21,7 +21,7 @@ use nagaya_tenancy::{Nagaya, Record, Tenant};
 use serde_json::{Value as Json, json};
 
 use self::body::Values;
-use crate::{AGGREGATE, Notes, Todo, TodoView, notes};
+use crate::{AGGREGATE, LongNoteStorage, Todo, TodoView, notes};
 
 /// The title of a todo.
 const TITLE: Values = Values::Text(500);
@@ -32,14 +32,14 @@ const NOTE: Values = Values::NullableText(notes::MAX_CHARS);
 pub(crate) struct Todos {
     events: Events<Todo>,
     feed: Feed,
-    notes: Notes,
+    notes: LongNoteStorage,
     /// The processors of the projections, if this process runs them.
     processors: OnceLock<Vec<Processor>>,
 }
 
 impl Todos {
-    pub(crate) fn new(design: &Design, notes: Notes) -> Result<Self, Error> {
-        let events = Events::of(design, AGGREGATE, EventsOptions::default())?;
+    pub(crate) fn new(design: &Design, notes: LongNoteStorage) -> Result<Self, Error> {
+        let events = Events::new(design, AGGREGATE, EventsOptions::default())?;
         Ok(Todos { events, feed: Feed::new(design, AGGREGATE)?, notes, processors: OnceLock::new() })
     }
 
@@ -60,7 +60,8 @@ impl Todos {
         A: Future<Output = Result<Answer, Problem>> + Send + 'static,
     {
         let todos = Arc::clone(self);
-        CustomRoute::new(method, path, summary, move |call| handler(Arc::clone(&todos), call)).requires("todo", verb)
+        CustomRoute::new(method, path, summary, move |call| handler(Arc::clone(&todos), call))
+            .requires_permission("todo", verb)
     }
 }
 

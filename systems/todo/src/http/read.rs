@@ -10,7 +10,7 @@ use nagaya_tenancy::{Record, Tenant};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Todos, errors::problem, get_listed, todo_id};
+use super::{Todos, errors::problem_from_error, get_listed, todo_id};
 
 /// How long a request waits at most until the list has an event.
 const WAIT_LIMIT: Duration = Duration::from_secs(5);
@@ -68,7 +68,7 @@ async fn wait_for_event(todos: &Todos, tenant: &Tenant, id: &str, event: &str) -
         return Err(wrong("Is not the id of an event."));
     }
     // The todo must exist for the caller, and the event must have happened.
-    let todo = todos.events.load(tenant, id).await.map_err(problem)?;
+    let todo = todos.events.load(tenant, id).await.map_err(problem_from_error)?;
     let latest = todo.latest.ok_or_else(Problem::not_found)?;
     if event > latest.id.as_str() {
         return Err(wrong("Is no event of this todo."));

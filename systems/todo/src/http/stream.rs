@@ -13,7 +13,7 @@ use nagaya_events::{FeedListener, RecordedEvent};
 use nagaya_server::{Answer, Call, Content, CustomRoute, Problem};
 use serde_json::json;
 
-use super::{Todos, errors::problem};
+use super::{Todos, errors::problem_from_error};
 
 /// How often a comment is sent when there are no events, so that proxies keep the connection open.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
@@ -34,7 +34,8 @@ pub(super) fn route(todos: &Arc<Todos>) -> CustomRoute {
 
 /// Server-sent events of the family, each at least once; `Last-Event-ID` starts after a known one.
 async fn stream(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
-    let listener = todos.feed.listen(&call.tenant()?, call.header("last-event-id")).await.map_err(problem)?;
+    let listener =
+        todos.feed.listen(&call.tenant()?, call.header("last-event-id")).await.map_err(problem_from_error)?;
     let lines = stream::unfold(Some(listener), |listener| async move {
         let mut listener: FeedListener = listener?;
         let line = match tokio::time::timeout(KEEP_ALIVE_INTERVAL, listener.next()).await {

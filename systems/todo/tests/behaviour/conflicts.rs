@@ -11,9 +11,9 @@ fn an_expected_version_is_enforced() {
 }
 
 pub(crate) fn a_change_with_a_stale_version_is_refused(server: &TestServer) {
-    let mio = server.user("f-conflict", "mio");
+    let mio = server.client_of_user("f-conflict", "mio");
     let todo = mio.post("/todos", &json!({ "title": "a" })).expect_data(201);
-    let expects = |tag: &str| mio.with("if-match", tag);
+    let expects = |tag: &str| mio.with_header("if-match", tag);
     assert_eq!(expects("\"v1\"").patch(&path(&todo), &json!({ "title": "b" })).expect_data(200)["version"], 2);
     for stale in ["\"v1\"", "\"v3\"", "\"x\"", "W/\"v2\"", "v2"] {
         expects(stale).patch(&path(&todo), &json!({ "title": "c" })).expect_problem(412, "version_conflict");
@@ -38,7 +38,7 @@ fn concurrent_changes_are_serialized() {
 }
 
 pub(crate) fn many_concurrent_changes_all_succeed(server: &TestServer) {
-    let mio = server.user("f-storm", "mio");
+    let mio = server.client_of_user("f-storm", "mio");
     let todo = mio.post("/todos", &json!({ "title": "a" })).expect_data(201);
     let mut versions: Vec<u64> = std::thread::scope(|scope| {
         let change = |n: usize| {

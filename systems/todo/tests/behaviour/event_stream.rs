@@ -20,7 +20,7 @@ struct EventStream {
 impl EventStream {
     /// Opens the stream, and waits until the server has subscribed.
     fn new(client: &Client<'_>) -> Self {
-        let response = client.open("GET", "/events", None);
+        let response = client.open_response("GET", "/events", None);
         assert_eq!(response.status().as_u16(), 200);
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         assert_eq!(header("content-type").as_deref(), Some("text/event-stream"));
@@ -48,8 +48,8 @@ impl EventStream {
 }
 
 pub(crate) fn events_are_streamed_and_replayed_after_a_reconnect(server: &TestServer) {
-    let mio = server.user("f-listens", "mio");
-    let other = server.user("f-listens-not", "mio");
+    let mio = server.client_of_user("f-listens", "mio");
+    let other = server.client_of_user("f-listens-not", "mio");
     let before = mio.post("/todos", &json!({ "title": "before" })).expect_data(201);
     let mut stream = EventStream::new(&mio);
     other.post("/todos", &json!({ "title": "theirs" })).expect_data(201);
@@ -73,7 +73,7 @@ pub(crate) fn events_are_streamed_and_replayed_after_a_reconnect(server: &TestSe
     // A client that reconnects gets the missed events, at least once.
     let missed = mio.patch(&path(&todo), &json!({ "completed": false })).expect_data(200);
     mio.synced(&missed).expect_data(200);
-    let mut again = EventStream::new(&mio.with("last-event-id", text(&changed, "lastEventId")));
+    let mut again = EventStream::new(&mio.with_header("last-event-id", text(&changed, "lastEventId")));
     let mut ids = Vec::new();
     while ids.last().map(String::as_str) != Some(text(&missed, "lastEventId")) {
         let (id, _, data) = again.next();
@@ -83,5 +83,5 @@ pub(crate) fn events_are_streamed_and_replayed_after_a_reconnect(server: &TestSe
     // The stream continues after them.
     let more = mio.post("/todos", &json!({ "title": "more" })).expect_data(201);
     while again.next().0 != text(&more, "lastEventId") {}
-    assert_eq!(server.anonymous().get("/events").status, 401);
+    assert_eq!(server.anonymous_client().get("/events").status, 401);
 }

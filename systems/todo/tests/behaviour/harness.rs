@@ -5,7 +5,7 @@ use std::path::Path;
 use nagaya_design::{Design, check};
 use nagaya_server::System;
 pub(crate) use nagaya_testing::{Client, Response, TestServer, text};
-use nagaya_todo::Notes;
+use nagaya_todo::LongNoteStorage;
 use serde_json::{Value as Json, json};
 
 pub(crate) fn design() -> Design {
@@ -15,7 +15,7 @@ pub(crate) fn design() -> Design {
 }
 
 pub(crate) fn system() -> System {
-    nagaya_todo::system("todo", design(), Notes::in_memory()).expect("the aggregate is there")
+    nagaya_todo::system("todo", design(), LongNoteStorage::in_memory()).expect("the aggregate is there")
 }
 
 /// The product on a store in memory.
@@ -50,7 +50,7 @@ impl TodoClient for Client<'_> {
 
     #[track_caller]
     fn wait_for_list(&self, path: &str, titles: &[&str]) -> Response {
-        self.until(path, |answer| titles_of(&answer.list()) == titles)
+        self.get_until(path, |answer| titles_of(&answer.list()) == titles)
     }
 }
 

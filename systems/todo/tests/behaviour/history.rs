@@ -11,8 +11,11 @@ fn the_history_is_served() {
 }
 
 pub(crate) fn a_history_has_actor_event_time_and_cause(server: &TestServer) {
-    let mio = server.user("f-history", "mio").with("x-correlation-id", "c-1").with("x-causation-id", "k-1");
-    let ren = server.user("f-history", "ren").with("x-request-id", "r-2");
+    let mio = server
+        .client_of_user("f-history", "mio")
+        .with_header("x-correlation-id", "c-1")
+        .with_header("x-causation-id", "k-1");
+    let ren = server.client_of_user("f-history", "ren").with_header("x-request-id", "r-2");
     let todo = mio.post("/todos", &json!({ "title": "milk" })).expect_data(201);
     let changed = ren.patch(&path(&todo), &json!({ "completed": true })).expect_data(200);
     let id = text(&todo, "todoId");

@@ -13,8 +13,8 @@ fn an_idempotency_key_runs_a_request_once() {
 }
 
 pub(crate) fn a_repeated_request_makes_one_event_and_gets_the_same_answer(server: &TestServer) {
-    let mio = server.user("f-once", "mio");
-    let keyed = mio.with("idempotency-key", "123e4567-e89b-12d3-a456-426614174000");
+    let mio = server.client_of_user("f-once", "mio");
+    let keyed = mio.with_header("idempotency-key", "123e4567-e89b-12d3-a456-426614174000");
     let milk = json!({ "title": "milk" });
     let first = keyed.post("/todos", &milk);
     let todo = first.expect_data(201);
@@ -35,16 +35,17 @@ pub(crate) fn a_repeated_request_makes_one_event_and_gets_the_same_answer(server
     keyed.post("/todos", &json!({ "title": "eggs" })).expect_problem(422, "idempotency_key_reused");
     keyed.patch(&path(&todo), &milk).expect_problem(422, "idempotency_key_reused");
     for (family, user) in [("f-once", "ren"), ("f-once-other", "mio")] {
-        let other = server.user(family, user).with("idempotency-key", "123e4567-e89b-12d3-a456-426614174000");
+        let other =
+            server.client_of_user(family, user).with_header("idempotency-key", "123e4567-e89b-12d3-a456-426614174000");
         assert_ne!(text(&other.post("/todos", &milk).expect_data(201), "todoId"), text(&todo, "todoId"));
     }
 
     // Also for changes and deletions.
-    let keyed = mio.with("idempotency-key", "change");
+    let keyed = mio.with_header("idempotency-key", "change");
     let changed = keyed.patch(&path(&todo), &json!({ "title": "tea" })).expect_data(200);
     mio.patch(&path(&todo), &json!({ "title": "coffee" })).expect_data(200);
     assert_eq!(keyed.patch(&path(&todo), &json!({ "title": "tea" })).expect_data(200), changed);
-    let keyed = mio.with("idempotency-key", "delete");
+    let keyed = mio.with_header("idempotency-key", "delete");
     assert_eq!(keyed.delete(&path(&todo)).status, 204);
     assert_eq!(keyed.delete(&path(&todo)).status, 204);
     mio.delete(&path(&todo)).expect_problem(404, "not_found");
@@ -58,7 +59,7 @@ fn an_idempotency_key_expires() {
 }
 
 pub(crate) fn an_idempotency_key_can_be_reused_after_a_day(server: &TestServer) {
-    let keyed = server.user("f-expiry", "mio").with("idempotency-key", "key");
+    let keyed = server.client_of_user("f-expiry", "mio").with_header("idempotency-key", "key");
     let first = keyed.post("/todos", &json!({ "title": "a" })).expect_data(201);
     server.clock.advance(Duration::from_secs(23 * 3_600));
     assert_eq!(keyed.post("/todos", &json!({ "title": "a" })).expect_data(201), first);

@@ -16,7 +16,7 @@ fn active_todos_are_listed_by_default() {
 }
 
 pub(crate) fn lists_are_filtered_by_status(server: &TestServer) {
-    let mio = server.user("f-status", "mio");
+    let mio = server.client_of_user("f-status", "mio");
     let todos: Vec<_> = ["a", "b", "c"].iter().map(|title| mio.create(title)).collect();
     mio.synced(&mio.patch(&path(&todos[1]), &json!({ "completed": true })).expect_data(200)).expect_data(200);
     mio.wait_for_list("/todos", &["a", "c"]);
@@ -57,7 +57,7 @@ fn pages(client: &Client<'_>, path: &str) -> (BTreeMap<String, usize>, usize) {
 }
 
 pub(crate) fn paging_misses_and_repeats_nothing_during_writes(server: &TestServer) {
-    let mio = server.user("f-paging", "mio");
+    let mio = server.client_of_user("f-paging", "mio");
     let stay: Vec<String> = (0..12).map(|n| format!("stays {n:02}")).collect();
     let mut moved = Vec::new();
     for title in &stay {
@@ -70,7 +70,7 @@ pub(crate) fn paging_misses_and_repeats_nothing_during_writes(server: &TestServe
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // Other clients rename, complete, reopen, delete and create todos all the time.
-            let ren = server.user("f-paging", "ren");
+            let ren = server.client_of_user("f-paging", "ren");
             for round in 0.. {
                 for (n, todo) in moved.iter().enumerate().skip(1) {
                     if done.load(Ordering::SeqCst) {
@@ -102,6 +102,6 @@ pub(crate) fn paging_misses_and_repeats_nothing_during_writes(server: &TestServe
     let page = mio.get("/todos?limit=1");
     let cursor = text(&page.body, "nextCursor").to_owned();
     assert_eq!(mio.get(&format!("/todos?status=all&limit=1&cursor={cursor}")).status, 400);
-    assert_eq!(server.user("f-other", "mio").get(&format!("/todos?limit=1&cursor={cursor}")).status, 400);
+    assert_eq!(server.client_of_user("f-other", "mio").get(&format!("/todos?limit=1&cursor={cursor}")).status, 400);
     assert_eq!(mio.get(&format!("/todos?limit=1&cursor={cursor}")).status, 200);
 }

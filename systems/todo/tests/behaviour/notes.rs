@@ -11,7 +11,7 @@ fn long_notes_are_stored_as_objects() {
 }
 
 pub(crate) fn notes_of_any_length_are_read_back(server: &TestServer) {
-    let mio = server.user("f-notes", "mio");
+    let mio = server.client_of_user("f-notes", "mio");
     let (short, long) = ("two litres", "牛乳を買う。".repeat(3_000));
     let todo = mio.post("/todos", &json!({ "title": "Buy milk", "note": short })).expect_data(201);
     assert_eq!(todo["version"], 2, "a note is an event of its own");
@@ -41,7 +41,7 @@ pub(crate) fn notes_of_any_length_are_read_back(server: &TestServer) {
     assert_eq!(pointers, ["/note"]);
     let pointers = mio.post("/todos", &json!({ "title": "x".repeat(501) })).expect_problem(422, "invalid");
     assert_eq!(pointers, ["/title"]);
-    let stranger = server.user("f-other", "eve");
+    let stranger = server.client_of_user("f-other", "eve");
     stranger.get(&format!("{}/note", path(&todo))).expect_problem(404, "not_found");
     stranger.patch(&path(&todo), &json!({ "note": "y".repeat(2_000) })).expect_problem(404, "not_found");
 }

@@ -14,7 +14,7 @@ fn a_read_can_wait_for_the_projection() {
 }
 
 pub(crate) fn a_read_waits_for_the_named_event(server: &TestServer) {
-    let mio = server.user("f-after", "mio");
+    let mio = server.client_of_user("f-after", "mio");
     // Each new todo is listed at once, with no lag.
     let mut todo = mio.post("/todos", &json!({ "title": "0" })).expect_data(201);
     assert_eq!(mio.synced(&todo).expect_data(200), todo);
@@ -40,9 +40,9 @@ fn a_lagging_projection_reports_its_lag() {
     let clock = ManualClock::default();
     let store = InstrumentedStore::new(memory_store(&clock));
     let server = TestServer::builder(system()).store(store.clone(), &clock).start();
-    let mio = server.user("f-lag", "mio");
+    let mio = server.client_of_user("f-lag", "mio");
     mio.create("a");
-    let changes = store.inject(Fault::pause_after().on(Call::is_changes));
+    let changes = store.inject(Fault::pause_after().matching(Call::is_changes));
     let todo = mio.post("/todos", &json!({ "title": "b" })).expect_data(201);
     let lag = |path: &str| {
         let answer = mio.get(path);
@@ -59,7 +59,7 @@ fn a_lagging_projection_reports_its_lag() {
     waited.expect_problem(503, "syncing");
     assert_eq!(waited.header("retry-after"), Some("1"));
     // Another family has no lag, and an event of this family is unknown there.
-    let other = server.user("f-lag-other", "mio");
+    let other = server.client_of_user("f-lag-other", "mio");
     assert_eq!(other.get("/todos").header("nagaya-projection-lag"), Some("0"));
     other.synced(&todo).expect_problem(404, "not_found");
 

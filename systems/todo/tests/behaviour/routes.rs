@@ -11,7 +11,7 @@ fn the_documented_routes_exist() {
 }
 
 pub(crate) fn every_route_answers_as_documented(server: &TestServer) {
-    let mio = server.user("f-routes", "mio");
+    let mio = server.client_of_user("f-routes", "mio");
     let made = mio.post("/todos", &json!({ "title": "Buy milk" }));
     let todo = made.expect_data(201);
     let id = text(&todo, "todoId").to_owned();
@@ -35,7 +35,7 @@ pub(crate) fn every_route_answers_as_documented(server: &TestServer) {
     let read = mio.synced(&todo);
     assert_eq!(read.body, json!({ "data": expected }));
     assert_eq!(read.header("etag"), Some("\"v1\""));
-    assert_eq!(mio.with("if-none-match", "\"v1\"").get(&path(&todo)).status, 304);
+    assert_eq!(mio.with_header("if-none-match", "\"v1\"").get(&path(&todo)).status, 304);
     assert_eq!(mio.wait_for_list("/todos", &["Buy milk"]).body, json!({ "data": [expected] }));
 
     // One change gives one event; a no-op gives none.
@@ -76,7 +76,7 @@ fn invalid_requests_are_refused() {
 }
 
 pub(crate) fn invalid_requests_are_refused_with_a_pointer(server: &TestServer) {
-    let mio = server.user("f-unfit", "mio");
+    let mio = server.client_of_user("f-unfit", "mio");
     let todo = mio.create("Buy milk");
     for (body, place) in [
         (json!({ "title": "x", "familyId": "f-other" }), "/familyId"),
@@ -111,8 +111,8 @@ pub(crate) fn invalid_requests_are_refused_with_a_pointer(server: &TestServer) {
         mio.delete(&format!("/todos/{id}")).expect_problem(404, "not_found");
         assert!(matches!(mio.get(&format!("/todos/{id}/history")).status, 200 | 404 | 422), "{id}");
     }
-    assert_eq!(server.anonymous().get("/todos").status, 401);
-    assert_eq!(server.anonymous().post("/todos", &json!({ "title": "x" })).status, 401);
+    assert_eq!(server.anonymous_client().get("/todos").status, 401);
+    assert_eq!(server.anonymous_client().post("/todos", &json!({ "title": "x" })).status, 401);
     // No refused request changed anything.
     mio.wait_for_list("/todos", &["長".repeat(500).as_str()]);
 }

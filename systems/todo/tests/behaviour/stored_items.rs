@@ -33,7 +33,10 @@ fn events_have_the_documented_format() {
 }
 
 pub(crate) fn stored_events_have_the_documented_format(server: &TestServer) {
-    let mio = server.user("f-123", "u-1").with("x-correlation-id", "c-7").with("x-causation-id", "k-8");
+    let mio = server
+        .client_of_user("f-123", "u-1")
+        .with_header("x-correlation-id", "c-7")
+        .with_header("x-causation-id", "k-8");
     let todo = mio.post("/todos", &json!({ "title": "Buy milk" })).expect_data(201);
     mio.patch(&path(&todo), &json!({ "title": "Buy bread" })).expect_data(200);
     let completed = mio.patch(&path(&todo), &json!({ "completed": true })).expect_data(200);
@@ -78,7 +81,7 @@ fn the_projection_has_the_documented_format() {
 }
 
 pub(crate) fn stored_projections_have_the_documented_format(server: &TestServer) {
-    let mio = server.user("f-124", "u-1");
+    let mio = server.client_of_user("f-124", "u-1");
     let todo = mio.create("Buy milk");
     let id = text(&todo, "todoId").to_owned();
     let is = |answered: &Json, active: bool| {

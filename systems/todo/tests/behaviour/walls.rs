@@ -11,13 +11,13 @@ fn families_do_not_see_each_other() {
 }
 
 pub(crate) fn no_route_reaches_another_family(server: &TestServer) {
-    let mio = server.user("f-ours", "mio");
+    let mio = server.client_of_user("f-ours", "mio");
     let todo = mio.create("ours");
     let history = mio.get(&format!("{}/history", path(&todo))).body;
     let missing = json!({ "todoId": "01HARX5BD7F8G9H0J1K2M3N4PQ", "lastEventId": todo["lastEventId"] });
     // Similar names are different families.
     for family in ["f-theirs", "f-our", "f-ours2", "F-OURS", "f-ours#ACTIVE", "FAMILY#f-ours"] {
-        let them = server.user(family, "mio");
+        let them = server.client_of_user(family, "mio");
         let ask = |todo: &serde_json::Value| {
             let path = path(todo);
             let after = format!("{path}?after={}", text(todo, "lastEventId"));
@@ -26,10 +26,10 @@ pub(crate) fn no_route_reaches_another_family(server: &TestServer) {
                 them.get(&after),
                 them.patch(&path, &json!({ "title": "theirs" })),
                 them.patch(&path, &json!({ "completed": true })),
-                them.with("if-match", "\"v1\"").patch(&path, &json!({ "title": "theirs" })),
-                them.with("idempotency-key", &path[7..]).patch(&path, &json!({ "title": "theirs" })),
+                them.with_header("if-match", "\"v1\"").patch(&path, &json!({ "title": "theirs" })),
+                them.with_header("idempotency-key", &path[7..]).patch(&path, &json!({ "title": "theirs" })),
                 them.delete(&path),
-                them.with("if-match", "\"v1\"").delete(&path),
+                them.with_header("if-match", "\"v1\"").delete(&path),
                 them.get(&format!("{path}/note")),
             ]
         };

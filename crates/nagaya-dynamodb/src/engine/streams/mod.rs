@@ -31,15 +31,15 @@ use crate::engine::Dynamodb;
 /// How long the server keeps records, minus a margin for clock skew.
 const RETENTION: Duration = Duration::from_secs(24 * 3600 - 600);
 /// How long the shards of a stream are cached. A shard that ends is noticed at once; this is for shards that are listed late.
-const SHARDS_AGE: Duration = Duration::from_secs(60);
+const SHARD_CACHE_TTL: Duration = Duration::from_secs(60);
 /// How long they are cached while the children of a shard are missing.
-const CHILDREN_AGE: Duration = Duration::from_secs(2);
+const SHARD_CACHE_TTL_WITHOUT_CHILDREN: Duration = Duration::from_secs(2);
 /// After how many seconds a position is renewed even if nothing was read.
-const RENEWED_AFTER: i64 = 600;
+const RENEWAL_SECONDS: i64 = 600;
 /// How many shards are read concurrently.
 const MAX_CONCURRENT_READS: usize = 16;
 /// How often a call continues while it has found no record.
-const MAX_ROUNDS: usize = 100;
+const MAX_EMPTY_READS: usize = 100;
 
 /// Changes of a table after a position.
 pub(crate) async fn changes(
@@ -66,7 +66,7 @@ pub(crate) async fn changes(
         }
         StartPosition::After(saved) => {
             let position = Position::parse(&saved)?;
-            let mut stream = engine.stream(table, SHARDS_AGE).await?;
+            let mut stream = engine.stream(table, SHARD_CACHE_TTL).await?;
             let is_known = |position: &ShardPosition| stream.shards.iter().any(|shard| shard.id == position.shard);
             // Another process may have described the stream later than this one.
             if stream.label != position.stream || !position.shards.iter().all(is_known) {
@@ -131,7 +131,7 @@ impl<'r, 'e> ChangeReader<'r, 'e> {
             // Cached iterators may point to records that are trimmed now.
             self.position.shards.iter().for_each(|position| self.reader.forget(&self.stream, position));
         }
-        for _ in 0..MAX_ROUNDS {
+        for _ in 0..MAX_EMPTY_READS {
             let shards = self.next_shards();
             if shards.is_empty() || !self.records.is_empty() {
                 break;
@@ -140,7 +140,7 @@ impl<'r, 'e> ChangeReader<'r, 'e> {
             self.open_children().await?;
         }
         self.anchor_new_shards().await?;
-        if self.position.at.saturating_add(RENEWED_AFTER) < seconds() && self.unanchored().next().is_none() {
+        if self.position.at.saturating_add(RENEWAL_SECONDS) < seconds() && self.unanchored().next().is_none() {
             self.position.at = seconds();
         }
         Ok(ChangePage { records: self.records, next: self.position.save() })
@@ -183,7 +183,8 @@ impl<'r, 'e> ChangeReader<'r, 'e> {
             position.progress == Progress::Done && !self.stream.shards.iter().any(is_child)
         };
         if self.position.shards.iter().any(childless) {
-            let age = if std::mem::take(&mut self.has_ended) { Duration::ZERO } else { CHILDREN_AGE };
+            let age =
+                if std::mem::take(&mut self.has_ended) { Duration::ZERO } else { SHARD_CACHE_TTL_WITHOUT_CHILDREN };
             let stream = self.reader.engine.stream(self.reader.table, age).await?;
             if stream.label != self.stream.label {
                 // The stream was replaced: return the remaining records of the old one first.

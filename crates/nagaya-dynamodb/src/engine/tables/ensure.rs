@@ -6,7 +6,7 @@ use super::{DesiredTable, Step, TablesPlan, wait};
 use crate::engine::Dynamodb;
 
 /// How often a new plan is made while other processes change the tables.
-const MAX_ROUNDS: usize = 10;
+const MAX_REPLANS: usize = 10;
 
 /// Creates missing tables and indexes, unless an existing table is in conflict.
 pub(crate) async fn ensure(engine: &Dynamodb, tables: &[TableSpec]) -> Result<(), Error> {
@@ -18,7 +18,7 @@ pub(crate) async fn ensure(engine: &Dynamodb, tables: &[TableSpec]) -> Result<()
         }
     }
     let mut skipped = 0;
-    for _ in 0..MAX_ROUNDS {
+    for _ in 0..MAX_REPLANS {
         let plan = planned(engine, &wanted).await?;
         if plan.step_count() <= skipped {
             break;

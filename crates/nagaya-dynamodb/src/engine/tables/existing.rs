@@ -122,7 +122,7 @@ pub(super) async fn describe(engine: &Dynamodb, table: &str) -> Result<Option<Ta
 /// The table of a description, without the TTL, recovery and tags, which need other calls.
 pub(super) fn from_description(table: &str, described: &TableDescription) -> ExistingTable {
     let attributes = described.attribute_definitions();
-    let schema = |elements: &[KeySchemaElement]| table_cache::schema_of(table, elements, attributes).ok();
+    let schema = |elements: &[KeySchemaElement]| table_cache::key_schema_of(table, elements, attributes).ok();
     let index = |index: &GlobalSecondaryIndexDescription| Index {
         name: index.index_name().unwrap_or_default().to_owned(),
         key: schema(index.key_schema()),

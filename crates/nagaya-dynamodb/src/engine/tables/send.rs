@@ -32,7 +32,7 @@ pub(super) struct CallError {
 }
 
 impl CallError {
-    fn of<E>(table: &str, failure: SdkError<E, HttpResponse>) -> Self
+    fn from_sdk<E>(table: &str, failure: SdkError<E, HttpResponse>) -> Self
     where
         E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
     {
@@ -64,13 +64,13 @@ pub(super) async fn send(engine: &Dynamodb, table: &str, step: &Step) -> Result<
         Step::EnableTtl(attribute) => {
             let ttl = TimeToLiveSpecification::builder().enabled(true).attribute_name(attribute).build()?;
             let call = engine.client.update_time_to_live().table_name(&name).time_to_live_specification(ttl);
-            call.send().await.map(drop).map_err(|failure| CallError::of(table, failure))
+            call.send().await.map(drop).map_err(|failure| CallError::from_sdk(table, failure))
         }
         Step::EnableRecovery => {
             let on = PointInTimeRecoverySpecification::builder().point_in_time_recovery_enabled(true).build()?;
             let call = engine.client.update_continuous_backups().table_name(&name);
             let call = call.point_in_time_recovery_specification(on);
-            call.send().await.map(drop).map_err(|failure| CallError::of(table, failure))
+            call.send().await.map(drop).map_err(|failure| CallError::from_sdk(table, failure))
         }
         Step::SetTags(tags) => tag(engine, table, tags).await,
         Step::AddIndex(index) => add_index(engine, table, index).await,
@@ -90,7 +90,7 @@ pub(super) async fn send(engine: &Dynamodb, table: &str, step: &Step) -> Result<
 type TableUpdate = aws_sdk_dynamodb::operation::update_table::builders::UpdateTableFluentBuilder;
 
 async fn send_update(table: &str, update: TableUpdate) -> Result<(), CallError> {
-    update.send().await.map(drop).map_err(|failure| CallError::of(table, failure))
+    update.send().await.map(drop).map_err(|failure| CallError::from_sdk(table, failure))
 }
 
 async fn create(engine: &Dynamodb, table: &str, step: &Step) -> Result<(), CallError> {
@@ -121,7 +121,7 @@ async fn create(engine: &Dynamodb, table: &str, step: &Step) -> Result<(), CallE
     if *protected {
         call = call.deletion_protection_enabled(true);
     }
-    call.send().await.map(drop).map_err(|failure| CallError::of(table, failure))
+    call.send().await.map(drop).map_err(|failure| CallError::from_sdk(table, failure))
 }
 
 async fn add_index(engine: &Dynamodb, table: &str, index: &IndexSpec) -> Result<(), CallError> {
@@ -168,7 +168,7 @@ async fn tag(engine: &Dynamodb, table: &str, tags: &BTreeMap<String, String>) ->
     for (key, value) in tags {
         call = call.tags(Tag::builder().key(key).value(value).build()?);
     }
-    call.send().await.map(drop).map_err(|failure| CallError::of(table, failure))
+    call.send().await.map(drop).map_err(|failure| CallError::from_sdk(table, failure))
 }
 
 async fn existing_table(engine: &Dynamodb, table: &str) -> Result<ExistingTable, Error> {

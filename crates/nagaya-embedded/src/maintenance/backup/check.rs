@@ -88,10 +88,10 @@ fn verify<R: Read>(file: &Path, mut reader: BackupReader<R>, progress: Progress<
             BackupPart::ObjectBytes(bytes) => names.bytes(&bytes),
             BackupPart::StoreEnd => objects_start = reader.offset(),
             BackupPart::Object(object) => {
-                objects += u64::from(object.here);
-                object_bytes += if object.here { object.size } else { 0 };
-                if object.here {
-                    names.begin(object);
+                objects += u64::from(object.is_included);
+                object_bytes += if object.is_included { object.size } else { 0 };
+                if object.is_included {
+                    names.start_object(object);
                 }
             }
             BackupPart::Keys(sealed) => sealed_keys = Some(sealed),

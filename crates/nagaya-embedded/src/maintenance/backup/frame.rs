@@ -55,7 +55,7 @@ impl FrameKind {
         FrameKind::Failed,
     ];
 
-    fn of(byte: u8) -> Option<FrameKind> {
+    fn from_byte(byte: u8) -> Option<FrameKind> {
         FrameKind::ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
 }
@@ -154,7 +154,7 @@ impl<R: Read> FrameReader<R> {
         if start_digest(self.position, length).update(&content).finalize().as_bytes()[..DIGEST] != digest {
             return Err(self.damaged("a record has been changed"));
         }
-        let Some(kind) = FrameKind::of(content[0]) else {
+        let Some(kind) = FrameKind::from_byte(content[0]) else {
             return Err(self.damaged("a record has a kind that this version does not know"));
         };
         content.remove(0);

@@ -50,7 +50,7 @@ pub(super) struct ObjectNameCheck {
 
 impl ObjectNameCheck {
     /// Starts with an object; its bytes follow.
-    pub(super) fn begin(&mut self, object: Object) {
+    pub(super) fn start_object(&mut self, object: Object) {
         self.left = object.size;
         self.open = Some((object, blake3::Hasher::new()));
         self.bytes(&[]);
@@ -114,13 +114,13 @@ pub(super) fn copy<W: Write>(
         while next.as_ref().is_some_and(|known| order(&known.path, &path) == Ordering::Less) {
             next = known.next().transpose()?;
         }
-        let here = next.as_ref().is_none_or(|known| known.path != path || known.size != size);
-        let object = Object { path, size, here };
+        let is_included = next.as_ref().is_none_or(|known| known.path != path || known.size != size);
+        let object = Object { path, size, is_included };
         frames.put(FrameKind::Object, &[&encode(&object)?])?;
-        if !here {
+        if !is_included {
             continue;
         }
-        copied.names.begin(object);
+        copied.names.start_object(object);
         let mut left = size;
         while left > 0 {
             let most = part.len().min(usize::try_from(left).unwrap_or(usize::MAX));

@@ -218,10 +218,10 @@ impl<R: Read> BackupReader<R> {
             return Err(self.frames.damaged("the path of an object leads out of the directory"));
         }
         let is_after = |last: &Object| order(&last.path, &object.path) == Ordering::Less;
-        if !self.last_object.as_ref().is_none_or(is_after) || !(object.here || self.snapshot.since.is_some()) {
+        if !self.last_object.as_ref().is_none_or(is_after) || !(object.is_included || self.snapshot.since.is_some()) {
             return Err(self.frames.damaged("an object is in the wrong place"));
         }
-        self.left = if object.here { object.size } else { 0 };
+        self.left = if object.is_included { object.size } else { 0 };
         self.last_object = Some(object.clone());
         Ok(BackupPart::Object(object))
     }

@@ -74,7 +74,8 @@ pub(in crate::maintenance) struct Object {
     pub(in crate::maintenance) path: String,
     pub(in crate::maintenance) size: u64,
     /// Whether this file contains its bytes; otherwise an earlier backup does.
-    pub(in crate::maintenance) here: bool,
+    #[serde(rename = "here")]
+    pub(in crate::maintenance) is_included: bool,
 }
 
 pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {

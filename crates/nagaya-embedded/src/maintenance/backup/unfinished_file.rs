@@ -39,15 +39,15 @@ impl UnfinishedFile {
     /// Syncs the file and gives it its name, unless a file with that name exists.
     pub(super) fn finish(mut self, file: &File) -> Result<(), Error> {
         file.sync_all().context("sync", &self.path)?;
-        match self.rename() {
+        match self.publish() {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(already_exists(&self.path)),
-            renamed => renamed.context("create", &self.path)?,
+            published => published.context("create", &self.path)?,
         }
         self.finished = true;
         sync_folder(parent_folder(&self.path)).context("sync", &self.path)
     }
 
-    fn rename(&self) -> io::Result<()> {
+    fn publish(&self) -> io::Result<()> {
         // A hard link never replaces an existing file; a rename would.
         match fs::hard_link(&self.temporary, &self.path) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => self.rename_over_empty_file(),
@@ -68,7 +68,7 @@ impl UnfinishedFile {
 impl Drop for UnfinishedFile {
     fn drop(&mut self) {
         if !self.finished {
-            // If this fails, the rest has a unique name and does no harm.
+            // If this fails, the leftover file has a unique name and does no harm.
             let _ = fs::remove_file(&self.temporary);
         }
     }

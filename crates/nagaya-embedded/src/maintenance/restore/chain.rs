@@ -119,7 +119,7 @@ fn restore_current<R: std::io::Read>(
                     writer.change(table, sequence, &bytes)?;
                 }
             }
-            BackupPart::Object(object) => objects.begin(&object)?,
+            BackupPart::Object(object) => objects.start_object(&object)?,
             BackupPart::ObjectBytes(bytes) => objects.part(&bytes)?,
             BackupPart::StoreEnd | BackupPart::Keys(_) => {}
             BackupPart::End(hash) => {

@@ -72,9 +72,9 @@ impl ObjectWriter {
     }
 
     /// Begins an object. If its bytes are in an earlier backup, checks that they have been written.
-    pub(super) fn begin(&mut self, object: &Object) -> Result<(), Error> {
+    pub(super) fn start_object(&mut self, object: &Object) -> Result<(), Error> {
         let path = self.root.join(&object.path);
-        if !object.here {
+        if !object.is_included {
             let found = fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() == object.size);
             let missing = || BackupDamage::chain(format!("no backup contains the object {}", object.path));
             return if found { Ok(()) } else { Err(missing()) };

@@ -34,12 +34,14 @@ impl Signer {
         let made = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document.as_ref(), &random)
             .ok()
             .zip(document.as_ref().get(PKCS8_SECRET))
-            .and_then(|(key, secret)| Signer::of(BASE64.encode(id), secret.to_vec(), key.public_key().as_ref()));
+            .and_then(|(key, secret)| {
+                Signer::from_parts(BASE64.encode(id), secret.to_vec(), key.public_key().as_ref())
+            });
         made.ok_or_else(|| IssuerError::new("a new key could not be read"))
     }
 
     /// A key of its secret number and its public point; `None` if they do not belong together.
-    fn of(id: String, secret: Vec<u8>, point: &[u8]) -> Option<Self> {
+    fn from_parts(id: String, secret: Vec<u8>, point: &[u8]) -> Option<Self> {
         let key = EcdsaKeyPair::from_private_key_and_public_key(
             &ECDSA_P256_SHA256_FIXED_SIGNING,
             &secret,
@@ -62,7 +64,7 @@ impl Signer {
         }
         let number = |name| text(name).and_then(|text| BASE64.decode(text).ok());
         let point = [vec![4], number("x")?, number("y")?].concat();
-        Signer::of(text("kid")?.to_owned(), number("d")?, &point)
+        Signer::from_parts(text("kid")?.to_owned(), number("d")?, &point)
     }
 
     /// The public key as a JWK (RFC 7517).

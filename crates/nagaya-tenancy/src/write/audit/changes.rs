@@ -16,7 +16,7 @@ const SIZES: [usize; 4] = [2_048, 256, 64, 16];
 const DEPTH: usize = 20;
 
 /// The fields that differ, each with its old and new value, in at most so many bytes of JSON.
-pub(crate) fn of(entity: &Entity, old: Option<&Item>, new: Option<&Item>, limit: usize) -> Json {
+pub(crate) fn changed_fields(entity: &Entity, old: Option<&Item>, new: Option<&Item>, limit: usize) -> Json {
     let mut changed = Map::new();
     for field in &entity.fields {
         let value = |item: Option<&Item>| -> Option<Value> { item?.get(&field.name).cloned() };

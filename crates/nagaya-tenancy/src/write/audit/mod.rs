@@ -36,7 +36,7 @@ impl AuditedAction<'_> {
     }
 
     fn changes(&self, limit: usize) -> Json {
-        changes::of(&self.compiled.entity, self.old, self.new, limit)
+        changes::changed_fields(&self.compiled.entity, self.old, self.new, limit)
     }
 }
 

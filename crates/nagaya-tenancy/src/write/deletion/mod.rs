@@ -101,7 +101,7 @@ impl Session {
             if let Some(by) = self.precheck(compiled, &item).await? {
                 return Err(ErrorKind::Referenced { by }.into());
             }
-            let Some(deletion) = self.begin(compiled, key, &item).await? else { continue };
+            let Some(deletion) = self.mark_root_deleting(compiled, key, &item).await? else { continue };
             begun = true;
             match deletion.run().await? {
                 Outcome::Removed => return Ok(()),
@@ -115,7 +115,7 @@ impl Session {
     }
 
     /// Marks an item and writes the record of its deletion; `None` if the item has changed meanwhile.
-    async fn begin<'s>(
+    async fn mark_root_deleting<'s>(
         &'s self,
         compiled: &'s Arc<CompiledEntity>,
         key: Key,

@@ -53,7 +53,7 @@ impl<'c> Checks<'c> {
     }
 
     /// Reports instants of conditions that the caller sets: only the layer does.
-    pub(super) fn since_fields(&mut self, before: Option<&Fields>, after: &Fields) {
+    pub(super) fn reject_caller_set_since_fields(&mut self, before: Option<&Fields>, after: &Fields) {
         for field in since_fields(self.compiled) {
             if before.and_then(|before| before.get(&field.name)) != after.get(&field.name)
                 && let Some(message) = field.why_not_writable()

@@ -32,7 +32,7 @@ impl NewFields {
         checks.given_fields(scope, &self.given);
         let mut fields = self.given.clone();
         drop_nulls(&compiled.entity.fields, &mut fields);
-        checks.since_fields(None, &fields);
+        checks.reject_caller_set_since_fields(None, &fields);
         fields.clone_from(&self.complete);
         if let (Some(tenant), Some(field)) = (scope.tenant(), &compiled.entity.tenant) {
             values::put_json(&mut fields, field, tenant.into());
@@ -71,7 +71,7 @@ pub(super) fn merge(
     let mut checks = Checks::new(compiled);
     checks.removed_names(&entity.fields, patch, "");
     checks.unchanged(scope, &before, &fields);
-    checks.since_fields(Some(&before), &fields);
+    checks.reject_caller_set_since_fields(Some(&before), &fields);
     checks.check_required_kept(&entity.fields, &before, &fields, "");
     for field in entity.fields.iter().filter(|field| is_refreshed(compiled, field)) {
         if !patch.contains_key(&field.name)

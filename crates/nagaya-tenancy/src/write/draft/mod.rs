@@ -62,7 +62,7 @@ pub(super) struct Draft {
 
 impl Draft {
     /// The draft of a change with the item as it is now; `None` for a side record, which is no item.
-    pub(super) async fn of(session: &Session, change: &Change) -> Result<Option<Self>, Error> {
+    pub(super) async fn from_change(session: &Session, change: &Change) -> Result<Option<Self>, Error> {
         let (Session { state, scope, .. }, compiled) = (session, &change.compiled);
         let draft = match &change.kind {
             ChangeKind::SideRecord(_) => return Ok(None),

@@ -16,7 +16,7 @@ pub(super) fn run(server: &TestServer) {
     assert_eq!(member.patch("/agents/a2", &json!({ "enabled": false })).expect_data(200)["enabled"], false);
     assert_eq!(each(&member.get("/agents").list(), "agentId"), ["a1", "a2"]);
     member.delete("/agents/a2").expect_data(204);
-    assert_eq!(each(&server.operator("op-1").wait_for_list("/all-agents", 1), "agentId"), ["a1"]);
+    assert_eq!(each(&server.client_of_operator("op-1").wait_for_list("/all-agents", 1), "agentId"), ["a1"]);
 
     // Runs, newest first. A run outlives its agent.
     for (id, summary) in [("e1", "The first mail"), ("e2", "The second mail"), ("e3", "The third mail")] {

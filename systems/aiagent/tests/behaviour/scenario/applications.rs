@@ -9,7 +9,7 @@ use crate::harness::{Clients as _, WaitForLists as _};
 
 pub(super) fn run(server: &TestServer) {
     let applicant = server.user_without_tenant("sub-ren");
-    let operator = server.operator("op-1");
+    let operator = server.client_of_operator("op-1");
     let body = json!({
         "tenantName": "Acme",
         "plan": "standard",
@@ -19,7 +19,7 @@ pub(super) fn run(server: &TestServer) {
     });
 
     // Any caller with a valid token can apply, but cannot set the fields of the review.
-    server.anonymous().post("/tenant-applications", &body).expect_problem(401, "no_token");
+    server.anonymous_client().post("/tenant-applications", &body).expect_problem(401, "no_token");
     let application = applicant.post("/tenant-applications", &body).expect_data(201);
     assert_eq!(application["status"], "pending");
     assert_eq!(application["applicantUserId"], "sub-ren");
@@ -39,7 +39,7 @@ pub(super) fn run(server: &TestServer) {
     let wrong = applicant.post("/tenant-applications", &json!({ "plan": "huge" })).expect_problem(422, "invalid");
     assert_eq!(wrong, ["/tenantName", "/plan", "/applicantName", "/applicantEmail"]);
     // An idempotency key creates one application, however often it is sent.
-    let once = applicant.with("idempotency-key", "application-2");
+    let once = applicant.with_header("idempotency-key", "application-2");
     let second = once.post("/tenant-applications", &body).expect_data(201);
     assert_eq!(once.post("/tenant-applications", &body).expect_data(201), second);
     let mut other = body.clone();
@@ -53,7 +53,7 @@ pub(super) fn run(server: &TestServer) {
     applicant.get("/tenant-applications").expect_problem(403, "forbidden");
     applicant.get(&format!("/tenant-applications/{id}")).expect_problem(403, "forbidden");
     server.admin("t1").get("/tenant-applications").expect_problem(403, "forbidden");
-    operator.without("nagaya-reason").get("/tenant-applications").expect_problem(400, "no_reason");
+    operator.without_header("nagaya-reason").get("/tenant-applications").expect_problem(400, "no_reason");
     let all = operator.wait_for_list("/tenant-applications", 3);
     assert_eq!(each(&all, "applicationId"), [third.as_str(), &second, &id], "newest first");
     operator.wait_for_list("/tenant-applications-by-status?status=pending", 3);
@@ -62,7 +62,7 @@ pub(super) fn run(server: &TestServer) {
         (format!("/tenant-applications/{id}/approve"), format!("/tenant-applications/{second}/reject"));
     applicant.post(&approve, &json!({})).expect_problem(403, "forbidden");
     server.admin("t1").post(&approve, &json!({})).expect_problem(403, "forbidden");
-    operator.without("nagaya-reason").post(&approve, &json!({})).expect_problem(400, "no_reason");
+    operator.without_header("nagaya-reason").post(&approve, &json!({})).expect_problem(400, "no_reason");
     // Operators can correct the applicant's fields, but not the status.
     let path = format!("/tenant-applications/{id}");
     assert_eq!(operator.patch(&path, &json!({ "status": "approved" })).expect_problem(422, "invalid"), ["/status"]);
@@ -85,7 +85,7 @@ pub(super) fn run(server: &TestServer) {
     // Repeating the approval returns the same result; any other review is refused.
     assert_eq!(operator.post(&approve, &json!({})).expect_data(200), approved);
     operator.post(&approve, &json!({ "tenantId": "t2" })).expect_problem(409, "not_pending");
-    server.operator("op-2").post(&approve, &json!({})).expect_problem(409, "not_pending");
+    server.client_of_operator("op-2").post(&approve, &json!({})).expect_problem(409, "not_pending");
     operator.post(&format!("/tenant-applications/{id}/reject"), &json!({})).expect_problem(409, "not_pending");
 
     // A tenant id that exists is refused, and the application stays pending.
@@ -123,5 +123,5 @@ pub(super) fn run(server: &TestServer) {
     // The user finds the tenant at sign-in.
     let mine = applicant.wait_for_list("/me/tenants", 1);
     assert_eq!((each(&mine, "tenantId"), each(&mine, "role")), (vec!["t1"], vec!["admin"]));
-    server.anonymous().get("/me/tenants").expect_problem(401, "no_token");
+    server.anonymous_client().get("/me/tenants").expect_problem(401, "no_token");
 }

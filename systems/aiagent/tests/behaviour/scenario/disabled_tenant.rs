@@ -8,7 +8,7 @@ use crate::harness::{Clients as _, WaitForLists as _};
 
 pub(super) fn run(server: &TestServer) {
     let admin = server.admin("t1");
-    let operator = server.operator("op-1");
+    let operator = server.client_of_operator("op-1");
     admin.get("/users").expect_data(200);
 
     operator.patch("/all-tenants/t1", &json!({ "enabled": false })).expect_data(200);

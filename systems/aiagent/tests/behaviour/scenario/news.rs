@@ -10,7 +10,7 @@ use crate::harness::Clients as _;
 pub(super) fn run(server: &TestServer) {
     let admin = server.admin("t1");
     let member = server.user_with("t1", "u1", &["member"]);
-    let operator = server.operator("op-1");
+    let operator = server.client_of_operator("op-1");
 
     // One board per tenant, in Markdown, with the user who changed it last.
     member.get("/announcement-boards").expect_problem(404, "not_found");
@@ -35,7 +35,7 @@ pub(super) fn run(server: &TestServer) {
         admin.post("/notices", &notice).expect_problem(403, "forbidden");
     }
     operator
-        .without("nagaya-reason")
+        .without_header("nagaya-reason")
         .post("/notices", &json!({ "title": "a", "body": "b" }))
         .expect_problem(400, "no_reason");
     operator.patch("/notices/n1", &json!({ "body": "On Monday." })).expect_data(200);

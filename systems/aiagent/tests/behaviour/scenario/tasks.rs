@@ -44,10 +44,10 @@ pub(super) fn run(server: &TestServer) {
     assert_eq!(member.post("/tasks", &given).expect_problem(422, "invalid"), ["/completedAt"]);
     // A change of status checks the ETag like any other change.
     let tag = member.get("/tasks/k1").header("etag").expect("a tag").to_owned();
-    let known = member.with("if-match", &tag);
+    let known = member.with_header("if-match", &tag);
     known.patch("/tasks/k1", &json!({ "status": "waiting" })).expect_data(200);
     known.patch("/tasks/k1", &json!({ "status": "done" })).expect_problem(412, "version_conflict");
-    member.with("if-match", "*").patch("/tasks/k1", &json!({ "status": "done" })).expect_data(200);
+    member.with_header("if-match", "*").patch("/tasks/k1", &json!({ "status": "done" })).expect_data(200);
     assert_eq!(member.patch("/tasks/k1", &json!({ "status": "lost" })).expect_problem(422, "invalid"), ["/status"]);
     member.patch("/tasks/none", &json!({ "status": "done" })).expect_problem(404, "not_found");
 

@@ -12,7 +12,7 @@ use crate::{
 
 pub(super) fn run(server: &TestServer) {
     let admin = server.admin("t1");
-    let operator = server.operator("op-1");
+    let operator = server.client_of_operator("op-1");
 
     let made = admin.post("/users", &user("u1"));
     assert_eq!(made.header("location"), Some("/v1/users/u1"));
@@ -23,10 +23,10 @@ pub(super) fn run(server: &TestServer) {
     assert_eq!(admin.post("/users", &twin).expect_problem(409, "taken"), ["/email"]);
     let elsewhere = json!({ "userId": "u3", "email": "c@example.com", "name": "C", "tenantId": "t2" });
     assert_eq!(admin.post("/users", &elsewhere).expect_problem(422, "invalid"), ["/tenantId"]);
-    let promoted = admin.with("if-match", &tag).patch("/users/u1", &json!({ "role": "viewer" }));
+    let promoted = admin.with_header("if-match", &tag).patch("/users/u1", &json!({ "role": "viewer" }));
     assert_eq!(promoted.expect_data(200)["role"], "viewer");
     admin
-        .with("if-match", &tag)
+        .with_header("if-match", &tag)
         .patch("/users/u1", &json!({ "role": "admin" }))
         .expect_problem(412, "version_conflict");
     assert_eq!(admin.patch("/users/u1", &json!({ "role": "root" })).expect_problem(422, "invalid"), ["/role"]);
@@ -44,7 +44,7 @@ pub(super) fn run(server: &TestServer) {
     for path in ["/all-users", "/tenants-of-user?userId=u1", "/all-tenants", "/all-tenants/t1", "/all-agents"] {
         admin.get(path).expect_problem(403, "forbidden");
         server.user_without_tenant("u1").get(path).expect_problem(403, "forbidden");
-        operator.without("nagaya-reason").get(path).expect_problem(400, "no_reason");
+        operator.without_header("nagaya-reason").get(path).expect_problem(400, "no_reason");
     }
 
     // A tenant reads and renames itself; operators list all tenants and set their status.
@@ -60,7 +60,7 @@ pub(super) fn run(server: &TestServer) {
     let raised = operator.patch("/all-tenants/t1", &json!({ "plan": "enterprise" }));
     let tag = raised.header("etag").expect("a tag").to_owned();
     assert_eq!(raised.expect_data(200)["plan"], "enterprise");
-    let known = operator.with("if-match", &tag);
+    let known = operator.with_header("if-match", &tag);
     known.patch("/all-tenants/t1", &json!({ "plan": "free" })).expect_data(200);
     known.patch("/all-tenants/t1", &json!({ "plan": "standard" })).expect_problem(412, "version_conflict");
     assert_eq!(

@@ -22,7 +22,7 @@ fn check(
 fn needs(needed: &[(&str, &str, Option<f64>, &str, f64)]) -> Needs {
     let mut needs = Needs::default();
     for (recipe, name, number, unit, times) in needed {
-        needs.add(recipe, name, &Amount::of(*number, Some(unit)), *times);
+        needs.add(recipe, name, &Amount::new(*number, Some(unit)), *times);
     }
     needs
 }
@@ -30,7 +30,7 @@ fn needs(needed: &[(&str, &str, Option<f64>, &str, f64)]) -> Needs {
 fn stock(there: &[(&str, Option<f64>, &str)]) -> Stock {
     let mut stock = Stock::default();
     for (name, number, unit) in there {
-        stock.add(name, &Amount::of(*number, Some(unit)));
+        stock.add(name, &Amount::new(*number, Some(unit)));
     }
     stock
 }
@@ -129,10 +129,10 @@ proptest! {
         for left_out in 0..missing.len() {
             let mut without = self::stock(&there);
             let others = missing.iter().enumerate().filter(|(at, _)| *at != left_out);
-            others.for_each(|(_, line)| without.add(&line.name, &Amount::of(line.amount, line.unit.as_deref())));
+            others.for_each(|(_, line)| without.add(&line.name, &Amount::new(line.amount, line.unit.as_deref())));
             prop_assert_eq!(needs.missing(&without).len(), 1);
         }
-        missing.iter().for_each(|line| stock.add(&line.name, &Amount::of(line.amount, line.unit.as_deref())));
+        missing.iter().for_each(|line| stock.add(&line.name, &Amount::new(line.amount, line.unit.as_deref())));
         prop_assert_eq!(needs.missing(&stock), Vec::new());
     }
 }

@@ -18,16 +18,16 @@ fn a_charge_whose_answer_is_lost_is_recorded_once() {
     for failure in [InjectedFailure::RequestLost, InjectedFailure::ResponseLost] {
         let (server, provider) = server_with_fake_provider();
         let curry = offer(&server, 300);
-        add_method(&server.user("u_01", "u_01"), "tok_1");
+        add_method(&server.client_of_user("u_01", "u_01"), "tok_1");
         provider.inject("charge", failure);
-        let mio = server.user("u_01", "u_01").with("idempotency-key", "k");
+        let mio = server.client_of_user("u_01", "u_01").with_header("idempotency-key", "k");
         let answer = mio.post("/v1/purchases", &purchase_body(&curry));
         answer.expect_problem(503, "payments_unavailable");
         assert!(answer.header("retry-after").is_some());
         assert!(mio.get("/v1/purchases").list().is_empty());
 
         let server = restart(server, &provider);
-        let mio = server.user("u_01", "u_01").with("idempotency-key", "k");
+        let mio = server.client_of_user("u_01", "u_01").with_header("idempotency-key", "k");
         let bought = mio.post("/v1/purchases", &purchase_body(&curry)).expect_data(201);
         assert_eq!(mio.post("/v1/purchases", &purchase_body(&curry)).expect_data(201), bought);
         assert_eq!(mio.get("/v1/purchases").list(), std::slice::from_ref(&bought));
@@ -40,10 +40,10 @@ fn a_charge_whose_answer_is_lost_is_recorded_once() {
 #[test]
 fn the_next_request_completes_an_interrupted_payment() {
     let (server, provider) = server_with_fake_provider();
-    let mio = server.user("u_01", "u_01");
+    let mio = server.client_of_user("u_01", "u_01");
     let (curry, soup) = (offer(&server, 300), offer(&server, 200));
     add_method(&mio, "tok_1");
-    let keyed = |key: &str| mio.with("idempotency-key", key);
+    let keyed = |key: &str| mio.with_header("idempotency-key", key);
 
     provider.inject("charge", InjectedFailure::ResponseLost);
     keyed("a").post("/v1/purchases", &purchase_body(&curry)).expect_problem(503, "payments_unavailable");
@@ -73,7 +73,7 @@ fn the_next_request_completes_an_interrupted_payment() {
 #[test]
 fn an_interrupted_purchase_keeps_its_original_price() {
     let (server, provider) = server_with_fake_provider();
-    let mio = server.user("u_01", "u_01").with("idempotency-key", "k");
+    let mio = server.client_of_user("u_01", "u_01").with_header("idempotency-key", "k");
     let curry = offer(&server, 300);
     let (first, second) = (add_method(&mio, "tok_1"), add_method(&mio, "tok_2"));
     provider.inject("charge", InjectedFailure::ResponseLost);
@@ -99,7 +99,7 @@ fn an_impossible_subscription_status_changes_nothing() {
     for from in SubscriptionState::ALL {
         for to in SubscriptionState::ALL {
             let (server, provider) = server_with_fake_provider();
-            let mio = server.user("u_01", "u_01");
+            let mio = server.client_of_user("u_01", "u_01");
             add_method(&mio, "tok_1");
             // A new subscription cannot start as canceled, but can become canceled.
             let start = if from.is_running() { from } else { SubscriptionState::Active };
@@ -126,7 +126,7 @@ fn an_impossible_subscription_status_changes_nothing() {
 #[test]
 fn a_subscription_that_starts_as_expired_is_not_stored() {
     let (server, provider) = server_with_fake_provider();
-    let mio = server.user("u_01", "u_01");
+    let mio = server.client_of_user("u_01", "u_01");
     add_method(&mio, "tok_1");
     provider.state().subscription_state = Some(SubscriptionState::Canceled);
     mio.post("/v1/subscription", &json!({ "plan": "premium" })).expect_problem(502, "bad_standing");
@@ -139,7 +139,7 @@ fn a_subscription_that_starts_as_expired_is_not_stored() {
 #[test]
 fn an_unavailable_provider_changes_nothing() {
     let (server, provider) = server_with_fake_provider();
-    let mio = server.user("u_01", "u_01");
+    let mio = server.client_of_user("u_01", "u_01");
     provider.inject("card", InjectedFailure::RequestLost);
     mio.post("/v1/payment-methods", &json!({ "token": "tok_1" })).expect_problem(503, "payments_unavailable");
     assert!(mio.get("/v1/payment-methods").list().is_empty());
@@ -162,11 +162,11 @@ fn an_unavailable_provider_changes_nothing() {
 #[test]
 fn a_subscription_is_not_resumed_after_its_period() {
     let (server, provider) = server_with_fake_provider();
-    add_method(&server.user("u_01", "u_01"), "tok_1");
-    server.user("u_01", "u_01").post("/v1/subscription", &json!({ "plan": "premium" })).expect_data(201);
-    server.user("u_01", "u_01").send("POST", "/v1/subscription/cancel", None).expect_data(200);
+    add_method(&server.client_of_user("u_01", "u_01"), "tok_1");
+    server.client_of_user("u_01", "u_01").post("/v1/subscription", &json!({ "plan": "premium" })).expect_data(201);
+    server.client_of_user("u_01", "u_01").send("POST", "/v1/subscription/cancel", None).expect_data(200);
     server.clock.advance(Duration::from_secs(10 * 366 * 24 * 3_600));
-    let much_later = server.user("u_01", "u_01");
+    let much_later = server.client_of_user("u_01", "u_01");
     much_later.send("POST", "/v1/subscription/resume", None).expect_problem(409, "period_over");
     much_later.post("/v1/subscription", &json!({ "plan": "premium" })).expect_problem(409, "subscribed");
     // The state of the subscription is unknown.

@@ -11,7 +11,7 @@ use super::{
 use crate::harness::kondate_server;
 
 fn buy(user: &Client<'_>, key: &str, body: &Json) -> nagaya_testing::Response {
-    user.with("idempotency-key", key).post("/v1/purchases", body)
+    user.with_header("idempotency-key", key).post("/v1/purchases", body)
 }
 
 /// Publishes a recipe or set at this price; its id.
@@ -20,7 +20,7 @@ fn published(cook: &Client<'_>, path: &str, id: &str, price: u64) -> String {
     let id = text(&made, id).to_owned();
     let copy = cook.post(&format!("{path}/{id}/publish"), &json!({ "price": price })).expect_data(200);
     assert_eq!(copy["price"], price);
-    cook.until(&format!("/v1/catalog{}/{id}", path.trim_start_matches("/v1")), |answer| answer.status == 200);
+    cook.get_until(&format!("/v1/catalog{}/{id}", path.trim_start_matches("/v1")), |answer| answer.status == 200);
     id
 }
 
@@ -31,7 +31,7 @@ fn an_item_is_not_charged_twice() {
 }
 
 pub(crate) fn an_item_is_bought_once(server: &TestServer) {
-    let (cook, mio) = (server.user("pay-maker", "pay-maker"), server.user("pay-once", "pay-once"));
+    let (cook, mio) = (server.client_of_user("pay-maker", "pay-maker"), server.client_of_user("pay-once", "pay-once"));
     cook.post("/v1/profile", &json!({ "displayName": "Cook" })).expect_data(201);
     for user in [&cook, &mio] {
         add_method(user, "tok_visa");
@@ -70,7 +70,7 @@ fn the_price_must_be_the_one_that_the_caller_saw() {
 }
 
 pub(crate) fn a_changed_price_is_not_charged(server: &TestServer) {
-    let (cook, mio) = (server.user("pay-dear", "pay-dear"), server.user("pay-looks", "pay-looks"));
+    let (cook, mio) = (server.client_of_user("pay-dear", "pay-dear"), server.client_of_user("pay-looks", "pay-looks"));
     cook.post("/v1/profile", &json!({ "displayName": "Cook" })).expect_data(201);
     add_method(&mio, "tok_visa");
     let id = published(&cook, "/v1/recipes", "recipeId", 300);
@@ -86,7 +86,7 @@ pub(crate) fn a_changed_price_is_not_charged(server: &TestServer) {
     assert_eq!(publish(json!({})), 0);
     publish(json!({ "price": 500 }));
     assert!(mio.get("/v1/purchases").list().is_empty());
-    mio.until(&format!("/v1/catalog/recipes/{id}"), |answer| answer.body["data"]["price"] == 500);
+    mio.get_until(&format!("/v1/catalog/recipes/{id}"), |answer| answer.body["data"]["price"] == 500);
     assert_eq!(buy(&mio, "1", &purchase_body_with_price(&id, &json!(500))).expect_data(201)["amount"], 500);
 }
 
@@ -95,18 +95,18 @@ pub(crate) fn a_changed_price_is_not_charged(server: &TestServer) {
 fn a_pending_purchase_is_not_charged_by_another_provider() {
     let (server, provider) = server_with_fake_provider();
     let curry = offer(&server, 300);
-    let mio = server.user("u_01", "u_01");
+    let mio = server.client_of_user("u_01", "u_01");
     add_method(&mio, "tok_visa");
     provider.inject("charge", InjectedFailure::RequestLost);
     buy(&mio, "1", &purchase_body(&curry)).expect_problem(503, "payments_unavailable");
     provider.inject("subscribe", InjectedFailure::RequestLost);
-    let other = server.user("u_02", "u_02");
+    let other = server.client_of_user("u_02", "u_02");
     add_method(&other, "tok_visa");
     other.post("/v1/subscription", &json!({ "plan": "premium" })).expect_problem(503, "payments_unavailable");
 
     // The next provider would accept the token.
     let server = with_local_provider(server);
-    let (mio, other) = (server.user("u_01", "u_01"), server.user("u_02", "u_02"));
+    let (mio, other) = (server.client_of_user("u_01", "u_01"), server.client_of_user("u_02", "u_02"));
     buy(&mio, "1", &purchase_body(&curry)).expect_problem(402, "payment_declined");
     assert_eq!(mio.get("/v1/purchases").list()[0]["status"], "failed");
     other.post("/v1/subscription", &json!({ "plan": "premium" })).expect_problem(409, "other_provider");

@@ -24,10 +24,10 @@ fn defaults(user: &Client<'_>) -> usize {
 #[test]
 fn concurrent_repeats_of_a_purchase_are_charged_once() {
     let (server, provider) = server_with_fake_provider();
-    let mio = server.user("u_01", "u_01");
+    let mio = server.client_of_user("u_01", "u_01");
     let curry = offer(&server, 300);
     add_method(&mio, "tok_1");
-    let keyed = mio.with("idempotency-key", "k");
+    let keyed = mio.with_header("idempotency-key", "k");
     let answers = run_concurrently(|_| keyed.post("/v1/purchases", &purchase_body(&curry)));
     let bought = answers[0].expect_data(201);
     assert!(answers.iter().all(|answer| answer.expect_data(201) == bought));
@@ -37,8 +37,9 @@ fn concurrent_repeats_of_a_purchase_are_charged_once() {
 
     // Different keys and items are different purchases.
     let others: Vec<_> = (0..AT_ONCE).map(|_| offer(&server, 300)).collect();
-    let buy =
-        |nth: usize, id: &str| mio.with("idempotency-key", &nth.to_string()).post("/v1/purchases", &purchase_body(id));
+    let buy = |nth: usize, id: &str| {
+        mio.with_header("idempotency-key", &nth.to_string()).post("/v1/purchases", &purchase_body(id))
+    };
     let answers = run_concurrently(|nth| buy(nth, &others[nth]));
     let mut ids: Vec<Json> = answers.iter().map(|answer| answer.expect_data(201)["purchaseId"].clone()).collect();
     ids.sort_by_key(Json::to_string);
@@ -53,11 +54,11 @@ fn concurrent_repeats_of_a_purchase_are_charged_once() {
 fn concurrent_purchases_of_one_item_are_charged_once() {
     for _ in 0..10 {
         let (server, provider) = server_with_fake_provider();
-        let mio = server.user("u_01", "u_01");
+        let mio = server.client_of_user("u_01", "u_01");
         let curry = offer(&server, 300);
         add_method(&mio, "tok_1");
         let answers = run_concurrently(|nth| {
-            mio.with("idempotency-key", &nth.to_string()).post("/v1/purchases", &purchase_body(&curry))
+            mio.with_header("idempotency-key", &nth.to_string()).post("/v1/purchases", &purchase_body(&curry))
         });
         let (paid, refused): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 201);
         assert_eq!((paid.len(), refused.len()), (1, AT_ONCE - 1), "{answers:#?}");
@@ -74,7 +75,7 @@ fn concurrent_purchases_of_one_item_are_charged_once() {
 #[test]
 fn one_of_several_concurrent_subscriptions_starts() {
     let (server, provider) = server_with_fake_provider();
-    let mio = server.user("u_01", "u_01");
+    let mio = server.client_of_user("u_01", "u_01");
     add_method(&mio, "tok_1");
     let answers = run_concurrently(|nth| mio.post("/v1/subscription", &json!({ "plan": format!("plan-{nth}") })));
     let started: Vec<_> = answers.iter().filter(|answer| answer.status == 201).collect();
@@ -91,7 +92,7 @@ fn one_of_several_concurrent_subscriptions_starts() {
 #[test]
 fn concurrent_requests_leave_one_default_method() {
     let (server, _) = server_with_fake_provider();
-    let mio = server.user("u_01", "u_01");
+    let mio = server.client_of_user("u_01", "u_01");
     let added = run_concurrently(|nth| mio.post("/v1/payment-methods", &json!({ "token": format!("tok_{nth}") })));
     let ids: Vec<String> =
         added.iter().map(|answer| text(&answer.expect_data(201), "paymentMethodId").to_owned()).collect();
@@ -112,7 +113,7 @@ fn concurrent_requests_leave_one_default_method() {
 fn a_removed_method_is_not_charged() {
     for _ in 0..10 {
         let (server, provider) = server_with_fake_provider();
-        let mio = server.user("u_01", "u_01");
+        let mio = server.client_of_user("u_01", "u_01");
         let id = add_method(&mio, "tok_1");
         let answers = run_concurrently(|nth| match nth % 2 {
             0 => mio.delete(&format!("/v1/payment-methods/{id}")),

@@ -34,14 +34,14 @@ fn a_stale_index_does_not_set_the_price() {
         last.clone()
     });
     let server = TestServer::builder(system()).store(store, &clock).start();
-    let (cook, mio) = (server.user("u_01", "u_01"), server.user("u_02", "u_02"));
+    let (cook, mio) = (server.client_of_user("u_01", "u_01"), server.client_of_user("u_02", "u_02"));
     cook.post("/v1/profile", &json!({ "displayName": "Cook" })).expect_data(201);
     add_method(&mio, "tok_visa");
     let id = text(&cook.post("/v1/recipes", &json!({ "title": "Curry" })).expect_data(201), "recipeId").to_owned();
     let publish =
         |price: u64| cook.post(&format!("/v1/recipes/{id}/publish"), &json!({ "price": price })).expect_data(200);
     let buy = |amount: u64| {
-        mio.with("idempotency-key", "k").post("/v1/purchases", &purchase_body_with_price(&id, &json!(amount)))
+        mio.with_header("idempotency-key", "k").post("/v1/purchases", &purchase_body_with_price(&id, &json!(amount)))
     };
     publish(300);
     buy(1).expect_problem(409, "price_changed");

@@ -1,6 +1,6 @@
 //! Roles: their permissions name existing entities and verbs.
 
-use super::Lower;
+use super::Resolver;
 use crate::{
     codes,
     design::Design,
@@ -10,7 +10,7 @@ use crate::{
     tree::{Entry, SpannedText, Value},
 };
 
-impl Lower<'_> {
+impl Resolver<'_> {
     pub(super) fn role(&mut self, entry: &Entry, design: &Design) -> Role {
         let node = &entry.node;
         // A value of the wrong type has been reported; it counts as a permission.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Lower;
+use super::Resolver;
 use crate::{
     codes,
     condition::Condition,
@@ -27,7 +27,7 @@ pub(super) struct TemplateContext<'a> {
     pub(super) index: bool,
 }
 
-impl Lower<'_> {
+impl Resolver<'_> {
     /// The templates for both attributes of a key.
     pub(super) fn key_templates(
         &mut self,

@@ -1,13 +1,13 @@
 //! The audit: its entity and the fields of its entries.
 
-use super::Lower;
+use super::Resolver;
 use crate::{
     audit::{Audit, AuditPart},
     design::Design,
     tree::Node,
 };
 
-impl Lower<'_> {
+impl Resolver<'_> {
     pub(super) fn audit(&mut self, node: &Node, design: &Design) -> Option<Audit> {
         let names = design.entities.iter().map(|entity| entity.name.as_str());
         let entity = self.resolve("entity", &node.text("entity")?, names, "entity")?;

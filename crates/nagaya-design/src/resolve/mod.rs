@@ -26,10 +26,10 @@ use crate::{
 
 /// Resolves a tree that was checked against the grammar. `None` when a required section is missing.
 pub(crate) fn lower(root: &Node, source: &str, diagnostics: &mut Vec<Diagnostic>) -> Option<Design> {
-    Lower { source, diagnostics, root, patterns: HashMap::new() }.design()
+    Resolver { source, diagnostics, root, patterns: HashMap::new() }.design()
 }
 
-struct Lower<'a> {
+struct Resolver<'a> {
     source: &'a str,
     diagnostics: &'a mut Vec<Diagnostic>,
     root: &'a Node,
@@ -42,7 +42,7 @@ const DEFAULT_PAGE_SIZE: u32 = 100;
 /// What most names are made of.
 const LETTERS: &str = "use letters, digits and `_`, starting with a letter";
 
-impl<'a> Lower<'a> {
+impl<'a> Resolver<'a> {
     fn design(&mut self) -> Option<Design> {
         let root = self.root;
         // A name or version that cannot be read has been reported; the rest is still checked.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Lower;
+use super::Resolver;
 use crate::{
     codes,
     diagnostic::list,
@@ -21,7 +21,7 @@ const MAX_CHARS: usize = 256;
 const MAX_ELEMENTS: usize = 100;
 const MAX_BYTES: usize = 16_384;
 
-impl Lower<'_> {
+impl Resolver<'_> {
     pub(super) fn fields(&mut self, entries: &[Entry]) -> Vec<Field> {
         let mut fields = Vec::new();
         for entry in entries {

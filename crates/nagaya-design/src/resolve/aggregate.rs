@@ -1,12 +1,12 @@
 //! Aggregates: their entities and their events.
 
-use super::Lower;
+use super::Resolver;
 use crate::{
     design::{Aggregate, Design, EventType},
     tree::{Entry, SpannedText},
 };
 
-impl Lower<'_> {
+impl Resolver<'_> {
     pub(super) fn aggregate(&mut self, entry: &Entry, design: &Design) -> Option<Aggregate> {
         let node = &entry.node;
         let names = design.entities.iter().map(|entity| entity.name.as_str());

@@ -1,6 +1,6 @@
 //! Entities: keys, walls, indexes and constraints.
 
-use super::{Lower, template::TemplateContext, values};
+use super::{Resolver, template::TemplateContext, values};
 use crate::{
     codes,
     design::{Design, Entity, EntitySpans, IndexMapping, SchemaStep, SoftDelete, UniqueConstraint, Wall},
@@ -11,7 +11,7 @@ use crate::{
     version,
 };
 
-impl Lower<'_> {
+impl Resolver<'_> {
     pub(super) fn entity(&mut self, entry: &Entry, design: &Design) -> Option<Entity> {
         let node = &entry.node;
         let fields = self.fields(node.section("fields"));

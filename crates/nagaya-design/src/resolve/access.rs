@@ -1,6 +1,6 @@
 //! Access patterns: the key or index of each, and the fields that its query binds.
 
-use super::{DEFAULT_PAGE_SIZE, Lower, values};
+use super::{DEFAULT_PAGE_SIZE, Resolver, values};
 use crate::{
     codes,
     condition::Condition,
@@ -10,7 +10,7 @@ use crate::{
     tree::{Entry, SpannedText, Value},
 };
 
-impl Lower<'_> {
+impl Resolver<'_> {
     pub(super) fn access(&mut self, entry: &Entry, design: &Design) -> Option<AccessPattern> {
         let node = &entry.node;
         let entity_name = node.text("entity")?;
