@@ -6,7 +6,7 @@ use crate::{
     codes,
     design::{AccessPattern, Design, SortBound},
     diagnostic::{Diagnostic, Span, list},
-    path::without_parameter_names,
+    path::{server_path, without_parameter_names},
     template::is_field_name,
 };
 
@@ -24,6 +24,7 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
                 .help("name one of its fields, or leave the parameter out");
         }
         let who = format!("entity `{}`", entity.name);
+        reserved(design, &entity.path, &who, span, diagnostics);
         take(without_parameter_names(&entity.path), &who, span, OTHER, &mut taken, diagnostics);
         if !entity.id_fields().is_empty() {
             take(without_parameter_names(&entity.item_path()), &who, span, OTHER, &mut taken, diagnostics);
@@ -36,6 +37,7 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
             continue;
         }
         parameters(access, path, span, diagnostics);
+        reserved(design, path, &format!("access pattern `{}`", access.name), span, diagnostics);
         // At the paths of its own entity one pattern may list the collection, and one may replace reading by key.
         let pattern = without_parameter_names(path);
         let route = match (design.lists_collection(access), design.is_lookup(access)) {
@@ -46,6 +48,14 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
         let help = if access.path_span.is_some() { OTHER } else { "its path comes from its name: give it a `path`" };
         take(route, &format!("access pattern `{}`", access.name), span, help, &mut taken, diagnostics);
     }
+}
+
+/// Reports a path that the server answers itself.
+fn reserved(design: &Design, path: &str, who: &str, span: &Span, diagnostics: &mut Vec<Diagnostic>) {
+    let Some(own) = server_path::find(&format!("{}{path}", design.http_prefix)) else { return };
+    codes::RESERVED_PATH
+        .report(diagnostics, span, format!("the {who} has the path `{own}`, which the server uses itself"))
+        .help("give it another `path`, or give all paths a prefix, such as `[http]` with `prefix = \"/v1\"`");
 }
 
 const OTHER: &str = "give one of them another `path`";

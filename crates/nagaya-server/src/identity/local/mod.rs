@@ -156,7 +156,7 @@ impl LocalIssuer {
         let url = self.url();
         json!({
             "issuer": url,
-            "jwks_uri": format!("{url}/.well-known/jwks.json"),
+            "jwks_uri": format!("{url}{}", nagaya_design::server_path::KEYS),
             "id_token_signing_alg_values_supported": ["ES256"],
             "response_types_supported": [],
             "subject_types_supported": ["public"],
