@@ -1,6 +1,6 @@
 //! `nagaya store restore`.
 
-use std::path::PathBuf;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -127,9 +127,35 @@ fn next_steps(args: &Args, restored: &RestoreSummary) -> anyhow::Result<Vec<Stri
             next.push(format!("nagaya events rebuild {name} {} --verify-only --data {to}", projection.entity()));
         }
     }
-    next.push(format!("nagaya serve --data {to}"));
+    next.push(serve_command(&restored.tables, &to.to_string()));
     for System { name, .. } in kept.iter().filter(|system| system.smoke_test.is_some()) {
         next.push(format!("nagaya smoke {name} --url http://127.0.0.1:8080 --data {to}"));
     }
     Ok(next)
+}
+
+/// The command that serves the systems of these tables. The directory does not have the design files: each is assumed to
+/// have the name of its design.
+fn serve_command(tables: &[String], to: &str) -> String {
+    let names: BTreeSet<_> = tables.iter().filter_map(|table| Some(table.split_once('/')?.0)).collect();
+    let is_built_in = |name: &str| systems::design_text(name).is_some();
+    if names.iter().all(|name| is_built_in(name)) {
+        return format!("nagaya serve --data {to}");
+    }
+    let given = |name: &&str| if is_built_in(name) { (*name).to_owned() } else { format!("{name}.toml") };
+    format!("nagaya serve {} --data {to}", names.iter().map(given).collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_to_serve_names_designs_that_are_not_built_in() {
+        let serve =
+            |tables: &[&str]| serve_command(&tables.iter().map(|&name| name.to_owned()).collect::<Vec<_>>(), "r");
+        assert_eq!(serve(&["todo/app", "todo/events"]), "nagaya serve --data r");
+        assert_eq!(serve(&["shop/app"]), "nagaya serve shop.toml --data r");
+        assert_eq!(serve(&["todo/app", "shop/app", "shop/log"]), "nagaya serve shop.toml todo --data r");
+    }
 }
