@@ -39,8 +39,6 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
         Some(url) => url.trim_end_matches('/').to_owned(),
         None => format!("http://{}", listener.local_addr()?),
     };
-    let version = env!("CARGO_PKG_VERSION");
-    tracing::info!(target: TARGET, version, address = %listener.local_addr()?, store = args.store.describe(), "started");
     // Opening is mostly waiting for the disk: the rest is prepared meanwhile. The design of a user may be wrong, and is read
     // before anything is created.
     let built_in = args.systems.iter().all(|name| systems::design_text(name).is_some());
@@ -73,6 +71,8 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     }
     // Before the banner: whoever stops the server after it gets an orderly stop.
     let stopped = stop();
+    let version = env!("CARGO_PKG_VERSION");
+    tracing::info!(target: TARGET, version, address = %listener.local_addr()?, store = args.store.describe(), "started");
     show::serving(args, &url, &served, issuer.as_deref())?;
     if args.watch {
         for each in served.into_iter().filter(|each| systems::design_text(&each.given).is_none()) {
