@@ -79,6 +79,13 @@ fn serve_logs_that_it_has_started_only_if_it_has() {
 }
 
 #[test]
+fn a_wrong_public_url_creates_no_keys() {
+    let (shown, left) = refused_by_serve(&[], &["todo", "--public-url", "x"]);
+    assert!(shown.contains("`x` is not the URL of a server"), "{shown}");
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
 fn a_design_can_come_from_the_standard_input() {
     let text = fs::read_to_string(root().join(TODO)).expect("the design can be read");
     let run = nagaya_with(&["check", "-"], &text);

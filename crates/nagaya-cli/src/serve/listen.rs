@@ -29,6 +29,10 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     let began = Instant::now();
     // Before the store is opened, which logs.
     let _logs = args.network.logs.begin()?;
+    // Before anything is created.
+    if let Some(url) = &args.network.public_url {
+        LocalIssuer::check_url(url)?;
+    }
     let file_handles = raise_open_files_limit();
     survive_file_size_limit();
     let address = args.network.address();
