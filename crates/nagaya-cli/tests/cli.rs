@@ -86,6 +86,15 @@ fn a_wrong_public_url_creates_no_keys() {
 }
 
 #[test]
+fn serve_names_the_files_that_it_cannot_use() {
+    let (shown, _) = refused_by_serve(&[("shop.toml", "")], &["todo", "--data", "shop.toml"]);
+    assert!(shown.contains("shop.toml is a file, not a directory"), "{shown}");
+    let todo = fs::read_to_string(root().join(TODO)).expect("the design can be read");
+    let (shown, _) = refused_by_serve(&[("a.toml", &todo), ("b.toml", &todo)], &["a.toml", "b.toml"]);
+    assert!(shown.contains("a.toml and b.toml both have the name `todo`"), "{shown}");
+}
+
+#[test]
 fn a_design_can_come_from_the_standard_input() {
     let text = fs::read_to_string(root().join(TODO)).expect("the design can be read");
     let run = nagaya_with(&["check", "-"], &text);
