@@ -28,20 +28,26 @@ use crate::{Outcome, output::print, progress::with_progress, systems};
                   them too, so a backup can be restored first and then taken back in time. Exit codes: 0 fine, \
                   1 a backup is damaged or does not continue the one before, 2 the command could not run."
 )]
+#[command(group(clap::ArgGroup::new("source").args(["from", "at"]).required(true)))]
 pub(super) struct Args {
     #[command(flatten)]
     directory: DirectoryArgs,
     /// The backup to restore; again for each incremental one that follows it
-    #[arg(long, value_name = "FILE", conflicts_with = "at", required_unless_present = "at")]
+    #[arg(long, value_name = "FILE")]
     from: Vec<PathBuf>,
     /// The time to go back to, such as 2026-01-31T09:30:00Z
-    #[arg(long, value_name = "INSTANT")]
+    #[arg(long, value_name = "INSTANT", value_parser = instant)]
     at: Option<Timestamp>,
     /// The new directory
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
     #[command(flatten)]
     keys: KeyArgs,
+}
+
+/// Reads an instant.
+fn instant(text: &str) -> Result<Timestamp, &'static str> {
+    text.parse().map_err(|_| "write an instant with its offset, such as 2026-01-31T09:30:00Z")
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
@@ -148,7 +154,27 @@ fn serve_command(tables: &[String], to: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn what_is_missing_or_malformed_is_said_with_its_form() {
+        let refusal = |line: &str| Cli::try_parse_from(line.split(' ')).expect_err("it is wrong").to_string();
+        let shown = refusal("restore --to x --at yesterday");
+        assert!(shown.contains("such as 2026-01-31T09:30:00Z"), "{shown}");
+        let shown = refusal("restore --to x");
+        assert!(shown.contains("--from <FILE>|--at <INSTANT>"), "{shown}");
+        assert!(refusal("restore --to x --from a --at 2026-01-31T09:30:00Z").contains("cannot be used with"));
+        let Cli { args } = Cli::try_parse_from("restore --to x --from a --from b".split(' ')).expect("it is fine");
+        assert_eq!(args.from.len(), 2);
+    }
 
     #[test]
     fn the_command_to_serve_names_designs_that_are_not_built_in() {
