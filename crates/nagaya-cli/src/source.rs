@@ -1,7 +1,7 @@
 //! Designs and systems by name: reading them, and refusing to go on with one that is wrong.
 
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     fs,
     io::{ErrorKind, Read as _},
     path::Path,
@@ -99,12 +99,12 @@ pub(super) fn systems(
         }
     }
     let mut found = Vec::with_capacity(names.len());
-    let mut seen = BTreeSet::new();
+    let mut seen = BTreeMap::new();
     for name in names {
         let Some(system) = system(&name, engine, objects)? else { return Ok(None) };
-        if !seen.insert(system.name.clone()) {
+        if let Some(other) = seen.insert(system.name.clone(), name.clone()) {
             bail!(
-                "two designs have the name `{}`, which one server cannot tell apart; change one of them",
+                "{other} and {name} both have the name `{}`, which one server cannot tell apart; change one of them",
                 system.name
             );
         }

@@ -96,6 +96,9 @@ fn issue(args: &Args) -> anyhow::Result<Option<Json>> {
     let claims = Claims::from_design(&system.design);
     let user = user(args, &claims)?;
     note_unknown_roles(&system.design, &args.roles);
+    for note in notes(&system.design, args, &claims) {
+        eprintln!("nagaya: {note}");
+    }
     if !args.create {
         args.keys.has_issuer("pass --create to create new ones there")?;
     }
@@ -158,6 +161,38 @@ fn note_unknown_roles(design: &Design, roles: &[String]) {
             known.join(", ")
         );
     }
+}
+
+/// Why a server would refuse most requests with the token. None is an error: tests want such tokens.
+fn notes(design: &Design, args: &Args, claims: &Claims) -> Vec<String> {
+    let mut notes = Vec::new();
+    if args.roles.is_empty() && !design.roles.is_empty() {
+        let known: Vec<_> = design.roles.iter().map(|role| role.name.as_str()).collect();
+        notes.push(format!(
+            "the token has no role, and the design permits nothing without one; give --role with {}",
+            known.join(", ")
+        ));
+    }
+    let user = args.user.as_ref().filter(|_| claims.tenant == "sub");
+    match args.tenant.as_ref().or(user) {
+        Some(tenant) => {
+            let field = design.entities.iter().find_map(|entity| {
+                entity.field(entity.tenant.as_deref()?).filter(|field| !field.accepts(&tenant.as_str().into()))
+            });
+            if let Some(field) = field {
+                notes.push(format!(
+                    "no item can belong to the tenant `{tenant}`: `{}` is {}",
+                    field.name,
+                    field.expectation()
+                ));
+            }
+        }
+        None if claims.tenant != "sub" && !design.is_operator(&args.roles) => {
+            notes.push("the token has no tenant, and only operators can do without; give --tenant".to_owned());
+        }
+        None => {}
+    }
+    notes
 }
 
 /// Reads a length of time.
@@ -227,6 +262,21 @@ mod tests {
         let rotate = KeyArgs { data: data.path().join("typo"), json: false };
         assert!(super::rotate(&rotate, false).expect_err("it is not there").to_string().contains("name the directory"));
         assert!(!data.path().join("typo").exists());
+    }
+
+    #[test]
+    fn a_token_that_permits_nothing_is_noted() {
+        let data = tempfile::tempdir().expect("a directory");
+        let noted = |line: &str| {
+            let args = parse(data.path(), line);
+            let system = system(args.system.as_deref().expect("a system")).expect("there is one").expect("it is sound");
+            notes(&system.design, &args, &Claims::from_design(&system.design)).join("\n")
+        };
+        let long = "t".repeat(2_000);
+        assert_eq!(noted("--system aiagent --tenant t1 --role admin"), "");
+        assert!(noted("--system aiagent --tenant t1").contains("give --role with "));
+        assert!(noted("--system aiagent --role admin").contains("give --tenant"));
+        assert!(noted(&format!("--system aiagent --tenant {long} --role admin")).starts_with("no item can belong to"));
     }
 
     #[test]

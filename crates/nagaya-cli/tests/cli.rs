@@ -55,6 +55,45 @@ fn wrong_usage_exits_with_2() {
     fs::remove_dir_all(&dir).expect("the directory can be removed");
 }
 
+/// What `serve` says about arguments that it refuses, in a new directory with these files.
+fn refused_by_serve(files: &[(&str, &str)], args: &[&str]) -> (String, Vec<String>) {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (name, text) in files {
+        fs::write(dir.path().join(name), text).expect("a file can be written");
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nagaya"));
+    let run = command.current_dir(dir.path()).args(["serve", "--port", "0"]).args(args).output().expect("it runs");
+    assert_eq!(run.status.code(), Some(2), "{args:?}");
+    let entries = fs::read_dir(dir.path()).expect("it can be read");
+    let mut left: Vec<_> =
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+    left.sort();
+    (String::from_utf8(run.stderr).expect("text"), left)
+}
+
+#[test]
+fn serve_logs_that_it_has_started_only_if_it_has() {
+    let (shown, left) = refused_by_serve(&[], &["missing.toml"]);
+    assert!(shown.contains("missing.toml") && !shown.contains("started"), "{shown}");
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_wrong_public_url_creates_no_keys() {
+    let (shown, left) = refused_by_serve(&[], &["todo", "--public-url", "x"]);
+    assert!(shown.contains("`x` is not the URL of a server"), "{shown}");
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn serve_names_the_files_that_it_cannot_use() {
+    let (shown, _) = refused_by_serve(&[("shop.toml", "")], &["todo", "--data", "shop.toml"]);
+    assert!(shown.contains("shop.toml is a file, not a directory"), "{shown}");
+    let todo = fs::read_to_string(root().join(TODO)).expect("the design can be read");
+    let (shown, _) = refused_by_serve(&[("a.toml", &todo), ("b.toml", &todo)], &["a.toml", "b.toml"]);
+    assert!(shown.contains("a.toml and b.toml both have the name `todo`"), "{shown}");
+}
+
 #[test]
 fn a_design_can_come_from_the_standard_input() {
     let text = fs::read_to_string(root().join(TODO)).expect("the design can be read");

@@ -270,6 +270,8 @@ fn the_history_of_a_todo_is_shown_checked_and_tailed() {
     assert_eq!((&verified["chainEnd"], &verified["events"]), (&shown["chainEnd"], &json!(3)));
     let end = shown["chainEnd"].as_str().expect("a hash");
     assert_eq!(directory.events(&format!("verify todo --tenant demo {milk} --expect {end}")).status, 0);
+    let (status, differs) = directory.json(&format!("verify todo --tenant demo {milk} --expect 0123"));
+    assert_eq!((status, &differs["ok"], &differs["chainEnd"]), (1, &json!(false), &json!(end)));
     assert_snapshot!("expect", directory.masked_output(&format!("verify todo --tenant demo {milk} --expect 0123")));
 
     // Todos of another tenant are not found.

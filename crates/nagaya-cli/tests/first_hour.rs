@@ -60,7 +60,8 @@ fn designs_with_the_same_name_are_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let [one, other] = ["one", "other"].map(|folder| design(&directory.path().join(folder), "desk"));
     let refused = nagaya(&["serve", &one, &other, "--store", "memory", "--listen", "127.0.0.1:0"]);
-    assert!(refused.status == 2 && refused.stderr.contains("two designs have the name `desk`"), "{refused}");
+    let told = format!("{one} and {other} both have the name `desk`");
+    assert!(refused.status == 2 && refused.stderr.contains(&told), "{refused}");
     let empty = directory.path().join("empty");
     fs::create_dir(&empty).expect("a directory");
     let refused = nagaya(&["serve", text(&empty), "--store", "memory", "--listen", "127.0.0.1:0"]);

@@ -122,6 +122,8 @@ codes! {
     Error   SAME_ROUTE            "NG1001" "two routes with the same HTTP path";
     Error   BAD_PATH              "NG1002" "an invalid HTTP path";
     Error   BAD_AGGREGATE         "NG1003" "an aggregate whose entities cannot hold it";
+    Error   RESERVED_PATH         "NG1004" "an HTTP path that the server uses itself";
+    Error   HIDDEN_ITEM           "NG1005" "an HTTP path that hides items";
 
     // Roles.
     Error   BAD_PERMISSION        "NG1101" "an invalid permission";

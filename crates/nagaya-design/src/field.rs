@@ -265,6 +265,13 @@ impl Field {
         }
     }
 
+    fn in_range(&self, number: &str) -> String {
+        match self.range {
+            (None, None) => number.to_owned(),
+            _ => format!("{number}, {}", self.range_text()),
+        }
+    }
+
     /// A description of the values that it accepts.
     pub fn expectation(&self) -> String {
         let form = self.text_syntax.as_deref();
@@ -288,8 +295,8 @@ impl Field {
                 }
                 text
             }
-            FieldType::Number => "a number".to_owned(),
-            FieldType::Integer => "a whole number".to_owned(),
+            FieldType::Number => self.in_range("a number"),
+            FieldType::Integer => self.in_range("a whole number"),
             FieldType::Boolean => "true or false".to_owned(),
             FieldType::Timestamp(TimestampPrecision::Epoch) => "an instant in whole seconds since 1970".to_owned(),
             FieldType::Timestamp(TimestampPrecision::Any) => "an instant in a form of RFC 3339".to_owned(),

@@ -113,6 +113,7 @@ pub use explain::{Explanation, KeyPart};
 pub use field::{DefaultValue, Field, FieldError, FieldType, OnDelete, Reference};
 pub use json_schema::json_schema;
 pub use key_router::{KeyRouter, RoutedKey};
+pub use path::server_path;
 pub use query::{AccessParameter, Query, SortCondition};
 pub use reference::{ReferrerLookup, ReferringField};
 pub use role::{Permission, Role, Verb};

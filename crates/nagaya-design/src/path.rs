@@ -2,6 +2,32 @@
 
 use crate::design::{AccessPattern, Design, Entity, ResultKind};
 
+/// The paths that a server answers itself for a system at its root. The checker refuses them, and the server registers
+/// them from here.
+pub mod server_path {
+    /// Whether the process answers.
+    pub const HEALTH: &str = "/healthz";
+    /// Whether the stores answer.
+    pub const READINESS: &str = "/readyz";
+    /// The metrics.
+    pub const METRICS: &str = "/metrics";
+    /// The OpenAPI document.
+    pub const OPENAPI: &str = "/openapi.json";
+    /// The page that shows the OpenAPI document; its files are below it.
+    pub const DOCS: &str = "/docs";
+    /// The discovery document of the local issuer.
+    pub const DISCOVERY: &str = "/.well-known/openid-configuration";
+    /// The keys of the local issuer.
+    pub const KEYS: &str = "/.well-known/jwks.json";
+
+    /// The path among these that a path is, or is below.
+    pub(crate) fn find(path: &str) -> Option<&'static str> {
+        let all = [HEALTH, READINESS, METRICS, OPENAPI, DOCS, DISCOVERY, KEYS];
+        let below = |own: &str| own == DOCS && path.strip_prefix(own).is_some_and(|rest| rest.starts_with('/'));
+        all.into_iter().find(|own| path == *own || below(own))
+    }
+}
+
 impl Entity {
     /// The path of one item, without the design's prefix: the entity's path and a parameter for each field of its id.
     pub fn item_path(&self) -> String {

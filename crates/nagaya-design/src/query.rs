@@ -1,6 +1,6 @@
 //! The query of an access pattern: one query on one partition.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use serde_json::Value;
 
@@ -114,7 +114,8 @@ impl Design {
         parameters: &(impl FieldValues + ?Sized),
     ) -> Result<Query, KeyFieldError> {
         // The tenant comes from a verified token and is not checked: a tenant that the field does not accept has no items.
-        let tenant = self.entities[access.entity].implied_tenant(self.wall_of(access));
+        let entity = &self.entities[access.entity];
+        let tenant = entity.implied_tenant(self.wall_of(access));
         let fill = |slot: &Slot, name: &str, out: &mut String| match parameters.scalar(name) {
             Some(Scalar::Text(text)) if access.bound == SortBound::Prefix(name.to_owned()) => {
                 slot.render_prefix(text, out);
@@ -125,20 +126,19 @@ impl Design {
                 // A bound may exceed the limits of the field: `to` does so to mean "all".
                 let judged = if bounds { !slot.is_number() } else { tenant != Some(name) };
                 if judged && matches!(value, Scalar::Text(text) if !slot.text_syntax.accepts(text)) {
-                    return Err(KeyFieldError { field: name.to_owned(), reason: "is not a value of its field's type" });
+                    return Err(KeyFieldError { field: name.to_owned(), reason: mismatch(entity.field(&slot.path)) });
                 }
                 slot.render(value, out).map(|()| true)
             }
             None => Ok(false),
         };
-        let entity = &self.entities[access.entity];
         let value = |name: &str, path: &str, asked: ParameterUse| {
             let unfit = |reason| KeyFieldError { field: name.to_owned(), reason };
-            let given = parameters.scalar(name).ok_or_else(|| unfit("is missing"))?;
+            let given = parameters.scalar(name).ok_or_else(|| unfit("is missing".into()))?;
             let field = entity.field(path);
-            let value = parameter_value(given, field).ok_or_else(|| unfit("is not a value of its field's type"))?;
+            let value = parameter_value(given, field).ok_or_else(|| unfit(mismatch(field)))?;
             let fits = asked == ParameterUse::Bound || field.is_none_or(|field| field.accepts(&value));
-            if fits { Ok(value) } else { Err(unfit("is not a value of its field's type")) }
+            if fits { Ok(value) } else { Err(unfit(mismatch(field))) }
         };
         let number = |name: &str| match parameters.scalar(name)? {
             Scalar::Integer(number) => Some(number),
@@ -216,10 +216,18 @@ struct ParameterWriters<'f> {
 type Fill<'f> = &'f dyn Fn(&Slot, &str, &mut String) -> Result<bool, KeyFieldError>;
 
 /// Writes a template up to the field after the first `bound` ones.
+/// Why a parameter does not fit its field.
+fn mismatch(field: Option<&Field>) -> Cow<'static, str> {
+    match field {
+        Some(field) => format!("is not {}", field.expectation()).into(),
+        None => "is not a value of its field's type".into(),
+    }
+}
+
 fn leading(template: &Template, bound: usize, fill: Fill<'_>, out: &mut String) -> Result<(), KeyFieldError> {
     template.render_leading(bound, out, &mut |slot, out| match fill(slot, &slot.path, out)? {
         true => Ok(()),
-        false => Err(KeyFieldError { field: slot.path.clone(), reason: "is missing" }),
+        false => Err(KeyFieldError { field: slot.path.clone(), reason: "is missing".into() }),
     })
 }
 
@@ -237,7 +245,7 @@ fn sort(
         SortBound::Prefix(field) => {
             let beginning = limit(access, key, given, &prefix, field)?;
             SortCondition::BeginsWith(
-                beginning.ok_or_else(|| KeyFieldError { field: field.clone(), reason: "is missing" })?,
+                beginning.ok_or_else(|| KeyFieldError { field: field.clone(), reason: "is missing".into() })?,
             )
         }
         SortBound::Range(_) => range(access, key, given, prefix)?,
@@ -264,7 +272,7 @@ fn range(
     given: &ParameterWriters<'_>,
     prefix: String,
 ) -> Result<SortCondition, KeyFieldError> {
-    let reversed = Err(KeyFieldError { field: "to".to_owned(), reason: "is not after `from`" });
+    let reversed = Err(KeyFieldError { field: "to".to_owned(), reason: "is not after `from`".into() });
     let (from, to) = ((given.number)("from"), (given.number)("to"));
     let bounds = key.sort.slots().nth(access.fixed).and_then(Slot::number_bounds);
     // A bound outside of the field's limits excludes nothing, and its text would not have the right length.

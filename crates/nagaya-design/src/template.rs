@@ -179,7 +179,7 @@ pub struct KeyFieldError {
     /// The field.
     pub field: String,
     /// What is wrong.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
 }
 
 impl Template {
@@ -325,7 +325,7 @@ impl fmt::Display for Template {
 
 impl Slot {
     fn unfit(&self, reason: &'static str) -> KeyFieldError {
-        KeyFieldError { field: self.path.clone(), reason }
+        KeyFieldError { field: self.path.clone(), reason: reason.into() }
     }
 
     /// The character after the value, which is escaped inside it like `#` and `%`.

@@ -165,3 +165,17 @@ fn an_invalid_bound_is_rejected() {
         );
     }
 }
+
+#[test]
+fn the_refusal_of_a_bound_gives_the_expected_form() {
+    let design = design();
+    let refusal = |access: &str, value: &str| {
+        let access = design.access_pattern(access).expect("declared above");
+        let given = Values(vec![("t", "x".to_owned()), ("from", value.to_owned())]);
+        design.query(access, &given).expect_err("it is no bound").to_string()
+    };
+    let shown = refusal("millis_key", "2026-01-01");
+    assert!(shown.starts_with("`from` is not an instant in the form 20"), "{shown}");
+    let shown = refusal("date_bare", "2026-02-30");
+    assert!(shown.starts_with("`from` is not a day in the form 20"), "{shown}");
+}

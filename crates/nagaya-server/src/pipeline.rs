@@ -14,6 +14,7 @@ use axum::{
     response::Response,
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
+use nagaya_design::server_path;
 use nagaya_store::{Measurement, MeteredStore, Store as _};
 use tokio::sync::Semaphore;
 use tower_http::cors::CorsLayer;
@@ -95,12 +96,12 @@ impl Pipeline {
             return None;
         }
         match path {
-            "/healthz" => Some(self.health.alive()),
-            "/readyz" => {
+            server_path::HEALTH => Some(self.health.alive()),
+            server_path::READINESS => {
                 let ready = self.health.ready().await;
                 Some(ready.unwrap_or_else(|problem| problem.into_response(observed.id())))
             }
-            "/metrics" => Some(self.metrics().await),
+            server_path::METRICS => Some(self.metrics().await),
             _ => None,
         }
     }

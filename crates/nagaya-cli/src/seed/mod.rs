@@ -44,13 +44,18 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
     /// The last day of the data; by default that of an earlier run, or today
-    #[arg(long, value_name = "DATE")]
+    #[arg(long, value_name = "DATE", value_parser = day)]
     until: Option<Date>,
     #[command(flatten)]
     store: StoreArgs,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Reads a day.
+fn day(text: &str) -> Result<Date, &'static str> {
+    text.parse().map_err(|_| "write a day, such as 2026-01-31")
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {

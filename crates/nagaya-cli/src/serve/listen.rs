@@ -29,6 +29,10 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     let began = Instant::now();
     // Before the store is opened, which logs.
     let _logs = args.network.logs.init()?;
+    // Before anything is created.
+    if let Some(url) = &args.network.public_url {
+        LocalIssuer::check_url(url)?;
+    }
     let file_handles = raise_open_files_limit();
     survive_file_size_limit();
     let address = args.network.address();
@@ -39,8 +43,6 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
         Some(url) => url.trim_end_matches('/').to_owned(),
         None => format!("http://{}", listener.local_addr()?),
     };
-    let version = env!("CARGO_PKG_VERSION");
-    tracing::info!(target: TARGET, version, address = %listener.local_addr()?, store = args.store.describe(), "started");
     // Opening is mostly waiting for the disk: the rest is prepared meanwhile. The design of a user may be wrong, and is read
     // before anything is created.
     let built_in = args.systems.iter().all(|name| systems::design_text(name).is_some());
@@ -76,6 +78,8 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     }
     // Before the banner: whoever stops the server after it gets an orderly stop.
     let stopped = stop_signal();
+    let version = env!("CARGO_PKG_VERSION");
+    tracing::info!(target: TARGET, version, address = %listener.local_addr()?, store = args.store.describe(), "started");
     show::serving(args, &url, &served, issuer.as_deref())?;
     if args.watch {
         for each in served.into_iter().filter(|each| systems::design_text(&each.given).is_none()) {

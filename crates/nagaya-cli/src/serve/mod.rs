@@ -36,7 +36,8 @@ pub(super) struct Args {
     systems: Vec<String>,
     #[command(flatten)]
     store: StoreArgs,
-    /// Reload design files when they change; a breaking change is refused
+    /// Reload design files when they change; a breaking change is refused. A file that is added to a directory later is not
+    /// served until the next start
     #[arg(long, requires = "systems", env = "NAGAYA_WATCH", value_parser = FalseyValueParser::new())]
     watch: bool,
     /// Create missing tables on a store in the cloud; without this they must exist. The embedded store creates its own

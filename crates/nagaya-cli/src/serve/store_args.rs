@@ -63,6 +63,9 @@ impl StoreArgs {
     pub(crate) async fn open(&self) -> anyhow::Result<Arc<dyn Store>> {
         match self.kind {
             StoreKind::Embedded => {
+                if self.data.is_file() {
+                    bail!("{} is a file, not a directory; name the directory of the store", self.data.display());
+                }
                 let directory = self.data.clone();
                 let options = self.directory.options();
                 let opening = move || EmbeddedStore::open(&directory, options);

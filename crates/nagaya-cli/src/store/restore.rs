@@ -1,6 +1,6 @@
 //! `nagaya store restore`.
 
-use std::path::PathBuf;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -28,20 +28,26 @@ use crate::{Outcome, output::print, progress::with_progress, systems};
                   them too, so a backup can be restored first and then taken back in time. Exit codes: 0 fine, \
                   1 a backup is damaged or does not continue the one before, 2 the command could not run."
 )]
+#[command(group(clap::ArgGroup::new("source").args(["from", "at"]).required(true)))]
 pub(super) struct Args {
     #[command(flatten)]
     directory: DirectoryArgs,
     /// The backup to restore; again for each incremental one that follows it
-    #[arg(long, value_name = "FILE", conflicts_with = "at", required_unless_present = "at")]
+    #[arg(long, value_name = "FILE")]
     from: Vec<PathBuf>,
     /// The time to go back to, such as 2026-01-31T09:30:00Z
-    #[arg(long, value_name = "INSTANT")]
+    #[arg(long, value_name = "INSTANT", value_parser = instant)]
     at: Option<Timestamp>,
     /// The new directory
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
     #[command(flatten)]
     key_secret: KeyArgs,
+}
+
+/// Reads an instant.
+fn instant(text: &str) -> Result<Timestamp, &'static str> {
+    text.parse().map_err(|_| "write an instant with its offset, such as 2026-01-31T09:30:00Z")
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
@@ -127,9 +133,55 @@ fn next_steps(args: &Args, restored: &RestoreSummary) -> anyhow::Result<Vec<Stri
             next.push(format!("nagaya events rebuild {name} {} --verify-only --data {to}", projection.entity()));
         }
     }
-    next.push(format!("nagaya serve --data {to}"));
+    next.push(serve_command(&restored.tables, &to.to_string()));
     for System { name, .. } in kept.iter().filter(|system| system.smoke_test.is_some()) {
         next.push(format!("nagaya smoke {name} --url http://127.0.0.1:8080 --data {to}"));
     }
     Ok(next)
+}
+
+/// The command that serves the systems of these tables. The directory does not have the design files: each is assumed to
+/// have the name of its design.
+fn serve_command(tables: &[String], to: &str) -> String {
+    let names: BTreeSet<_> = tables.iter().filter_map(|table| Some(table.split_once('/')?.0)).collect();
+    let is_built_in = |name: &str| systems::design_text(name).is_some();
+    if names.iter().all(|name| is_built_in(name)) {
+        return format!("nagaya serve --data {to}");
+    }
+    let given = |name: &&str| if is_built_in(name) { (*name).to_owned() } else { format!("{name}.toml") };
+    format!("nagaya serve {} --data {to}", names.iter().map(given).collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn what_is_missing_or_malformed_is_said_with_its_form() {
+        let refusal = |line: &str| Cli::try_parse_from(line.split(' ')).expect_err("it is wrong").to_string();
+        let shown = refusal("restore --to x --at yesterday");
+        assert!(shown.contains("such as 2026-01-31T09:30:00Z"), "{shown}");
+        let shown = refusal("restore --to x");
+        assert!(shown.contains("--from <FILE>|--at <INSTANT>"), "{shown}");
+        assert!(refusal("restore --to x --from a --at 2026-01-31T09:30:00Z").contains("cannot be used with"));
+        let Cli { args } = Cli::try_parse_from("restore --to x --from a --from b".split(' ')).expect("it is fine");
+        assert_eq!(args.from.len(), 2);
+    }
+
+    #[test]
+    fn the_command_to_serve_names_designs_that_are_not_built_in() {
+        let serve =
+            |tables: &[&str]| serve_command(&tables.iter().map(|&name| name.to_owned()).collect::<Vec<_>>(), "r");
+        assert_eq!(serve(&["todo/app", "todo/events"]), "nagaya serve --data r");
+        assert_eq!(serve(&["shop/app"]), "nagaya serve shop.toml --data r");
+        assert_eq!(serve(&["todo/app", "shop/app", "shop/log"]), "nagaya serve shop.toml todo --data r");
+    }
 }

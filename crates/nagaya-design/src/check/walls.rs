@@ -183,8 +183,20 @@ fn shared_partitions(
                 let Some(shared) = languages.common_key(mine, theirs) else { continue };
                 let message =
                     format!("`{}` and `{}` items of different tenants can share a partition", entity.name, other.name);
-                let help = "put the tenant at the same position in both, after the same constant and before `#`; \
-                            start other partitions with a different constant";
+                let help = if alike {
+                    "put the tenant at the same position in both, after the same constant and before `#`; start other \
+                     partitions with a different constant"
+                        .to_owned()
+                } else {
+                    format!(
+                        "`{}` has the wall `{}`, and `{}` has `{}`: give both the same wall, or start their partitions with \
+                         different constants",
+                        entity.name,
+                        my_wall.name(),
+                        other.name,
+                        their_wall.name()
+                    )
+                };
                 codes::SHARED_PARTITION
                     .report(diagnostics, &theirs.span, message)
                     .here(format!("such as `{shared}`"))

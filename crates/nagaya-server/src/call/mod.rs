@@ -184,7 +184,7 @@ impl Call {
 
     /// What `If-Match` expects of the item of an entity that the path names.
     pub async fn expected_version(&self, entity: &str) -> Result<Expected, Problem> {
-        let Some(header) = self.header("if-match") else { return Ok(Expected::Any) };
+        let Some(header) = self.if_match()? else { return Ok(Expected::Any) };
         if header.trim() == "*" {
             return Ok(Expected::Any);
         }
@@ -201,9 +201,20 @@ impl Call {
         Ok(Expected::from(&current))
     }
 
+    /// The header `If-Match`. A tag without quotes equals no tag, and must not look like a conflict.
+    fn if_match(&self) -> Result<Option<&str>, Problem> {
+        match self.header("if-match") {
+            Some(header) if !is_tag_list(header) => {
+                let detail = "`If-Match` has to be the `ETag` of the item with its quotes, such as `\"v2\"`, or `*`.";
+                Err(Problem::from_code(ProblemCode::BAD_IF_MATCH, detail))
+            }
+            header => Ok(header),
+        }
+    }
+
     /// Refuses an item that is not the version that `If-Match` names.
     pub fn check_if_match(&self, record: &Record) -> Result<(), Problem> {
-        match self.header("if-match") {
+        match self.if_match()? {
             Some(header) if !etag_matches(header, &tag(record), false) => {
                 let detail = "The item has changed: read it again, and send its new `ETag`.";
                 Err(Problem::from_code(ProblemCode::VERSION_CONFLICT, detail))
@@ -274,6 +285,25 @@ const SEGMENT: &percent_encoding::AsciiSet =
 /// The version in a tag like `"v3"`.
 fn version_in(tag: &str) -> Option<i64> {
     tag.strip_prefix("\"v")?.strip_suffix('"')?.parse().ok()
+}
+
+/// Whether a header is `*` or a list of entity tags (RFC 9110, section 8.8.3).
+fn is_tag_list(header: &str) -> bool {
+    let mut rest = header.trim();
+    if rest == "*" {
+        return true;
+    }
+    loop {
+        let tag = rest.strip_prefix("W/").unwrap_or(rest);
+        let Some((_, after)) = tag.strip_prefix('"').and_then(|tag| tag.split_once('"')) else { return false };
+        match after.trim_start() {
+            "" => return true,
+            after => match after.strip_prefix(',') {
+                Some(next) => rest = next.trim_start(),
+                None => return false,
+            },
+        }
+    }
 }
 
 /// A handle that writes.

@@ -7,6 +7,7 @@ use axum::{
     http::{HeaderName, header},
     routing::get,
 };
+use nagaya_design::server_path;
 use serde_json::Value as Json;
 
 use super::LocalIssuer;
@@ -14,8 +15,8 @@ use super::LocalIssuer;
 /// The discovery document of the local issuer, and its keys.
 pub fn router(issuer: Arc<LocalIssuer>) -> Router {
     let keys = Arc::clone(&issuer);
-    Router::new().route("/.well-known/openid-configuration", get(async move || answer(&issuer.discovery()))).route(
-        "/.well-known/jwks.json",
+    Router::new().route(server_path::DISCOVERY, get(async move || answer(&issuer.discovery()))).route(
+        server_path::KEYS,
         get(async move || {
             // A key that another process has created is published at once.
             let known = Arc::clone(&keys);

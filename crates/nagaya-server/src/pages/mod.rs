@@ -16,6 +16,7 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::get,
 };
+use nagaya_design::server_path;
 use serde_json::Value as Json;
 
 use self::asset::Asset;
@@ -39,14 +40,14 @@ pub(crate) fn system_pages(
 ) -> Router {
     let page = Arc::new(page(&system.name));
     let document = Arc::new(Document { json: document, rendered: OnceLock::new() });
-    let docs = format!("{mount}/docs");
+    let docs = format!("{mount}{}", server_path::DOCS);
     let same = docs.clone();
     let pages = [
         ("/", get(move || redirect(docs.clone()))),
         // Without the trailing slash, except for a system at the root.
         ("", get(move || redirect(same.clone()))),
-        ("/openapi.json", get(move |request: Request| Document::send(Arc::clone(&document), request))),
-        ("/docs", get(move |request: Request| send(Arc::clone(&page), request))),
+        (server_path::OPENAPI, get(move |request: Request| Document::send(Arc::clone(&document), request))),
+        (server_path::DOCS, get(move |request: Request| send(Arc::clone(&page), request))),
         ("/docs/page.css", get(|request: Request| send(Asset::style(), request))),
         ("/docs/page.js", get(|request: Request| send(Asset::script(), request))),
         ("/docs/swagger-ui.css", get(|request: Request| send_if_found(swagger::style(), request))),

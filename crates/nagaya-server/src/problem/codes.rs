@@ -59,6 +59,9 @@ table! {
         BAD_IDEMPOTENCY_KEY "bad_idempotency_key" true,
             "`Idempotency-Key` is not 1 to 255 printable characters.",
             "Send a UUID, or leave the header out.";
+        BAD_IF_MATCH "bad_if_match" true,
+            "`If-Match` is not a list of tags in quotes.",
+            "Send the `ETag` of the item as it is, with its quotes.";
         NO_REASON "no_reason" true,
             "An operator's request has no reason.",
             "Send the reason in the header `Nagaya-Reason`.";

@@ -67,6 +67,20 @@ fn a_change_with_a_stale_etag_is_refused() {
 }
 
 #[test]
+fn a_malformed_if_match_is_no_conflict() {
+    let server = desk();
+    let t1 = server.user_with("t1", "u1", &["admin"]);
+    let location =
+        t1.post("/v1/tickets", &json!({ "subject": "a" })).header("location").expect("a location").to_owned();
+    for header in ["v1", "\"v1", "\"v1\" \"v2\"", "\"v1\",", "1"] {
+        let caller = t1.with("if-match", header);
+        caller.patch(&location, &json!({ "subject": "b" })).expect_problem(400, "bad_if_match");
+        caller.delete(&location).expect_problem(400, "bad_if_match");
+    }
+    assert_eq!(t1.get(&location).expect_data(200)["subject"], "a");
+}
+
+#[test]
 fn a_recreated_item_has_another_etag() {
     let server = desk();
     let t1 = server.user_with("t1", "u1", &["admin"]);

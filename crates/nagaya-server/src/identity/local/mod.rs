@@ -113,12 +113,7 @@ impl LocalIssuer {
     /// Sets its URL. Tokens with an earlier URL stay valid.
     pub fn set_url(&self, url: &str) -> Result<(), IssuerError> {
         let url = url.trim_end_matches('/');
-        let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
-        if host.is_none_or(str::is_empty) || url.contains(|each: char| "?#".contains(each) || each.is_whitespace()) {
-            return Err(IssuerError::new(format!(
-                "`{url}` is not the URL of a server, such as https://api.example.com"
-            )));
-        }
+        Self::check_url(url)?;
         if self.url() == url {
             return Ok(());
         }
@@ -128,6 +123,18 @@ impl LocalIssuer {
             let surplus = state.urls.len().saturating_sub(MAX_URLS);
             state.urls.drain(..surplus);
         })
+    }
+
+    /// Refuses a text that is not the URL of a server.
+    pub fn check_url(url: &str) -> Result<(), IssuerError> {
+        let url = url.trim_end_matches('/');
+        let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+        if host.is_none_or(str::is_empty) || url.contains(|each: char| "?#".contains(each) || each.is_whitespace()) {
+            return Err(IssuerError::new(format!(
+                "`{url}` is not the URL of a server, such as https://api.example.com"
+            )));
+        }
+        Ok(())
     }
 
     /// Signs with a new key from now on, and returns its id. Tokens of older keys stay valid.
@@ -156,7 +163,7 @@ impl LocalIssuer {
         let url = self.url();
         json!({
             "issuer": url,
-            "jwks_uri": format!("{url}/.well-known/jwks.json"),
+            "jwks_uri": format!("{url}{}", nagaya_design::server_path::KEYS),
             "id_token_signing_alg_values_supported": ["ES256"],
             "response_types_supported": [],
             "subject_types_supported": ["public"],
