@@ -73,7 +73,7 @@ fn a_malformed_if_match_is_no_conflict() {
     let location =
         t1.post("/v1/tickets", &json!({ "subject": "a" })).header("location").expect("a location").to_owned();
     for header in ["v1", "\"v1", "\"v1\" \"v2\"", "\"v1\",", "1"] {
-        let caller = t1.with("if-match", header);
+        let caller = t1.with_header("if-match", header);
         caller.patch(&location, &json!({ "subject": "b" })).expect_problem(400, "bad_if_match");
         caller.delete(&location).expect_problem(400, "bad_if_match");
     }
