@@ -1,4 +1,4 @@
-//! `cargo xtask docs`: what the documentation says about files, held against the files.
+//! `cargo xtask docs`: what the documentation says about files, compared with the files.
 
 use std::{
     collections::BTreeSet,
