@@ -23,7 +23,7 @@ const MAX_NAME_LENGTH: usize = 64;
 pub(super) struct Args {
     /// The name of the system: lower-case letters, digits and `-`, starting with a letter
     name: String,
-    /// The directory to write NAME_PLACEHOLDER.toml into
+    /// The directory to write NAME.toml into
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
     /// Print the design instead of writing a file

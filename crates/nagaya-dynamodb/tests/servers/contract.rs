@@ -20,7 +20,7 @@ const DYNAMODB_LOCAL: &[Difference] = &[(
 )];
 
 const DYNOXIDE: &[Difference] = &[
-    ("limits: index keys have a longest length", "takes an update that makes an index key too long"),
+    ("limits: index keys have a maximum length", "takes an update that makes an index key too long"),
     (
         "tables: an index added later leaves out what does not fit",
         "fills a new index also with items whose key is of another kind, empty or too long",
@@ -41,7 +41,7 @@ const DYNALITE: &[Difference] = &[
     ("updates: places inside elements stay while others are removed", ONE_BY_ONE),
     ("updates: sums that no number can hold are refused", "stores sums of more than 38 digits"),
     ("indexes: an empty index key is refused", "takes an update that makes an index key empty"),
-    ("limits: index keys have a longest length", "takes an update that makes an index key too long"),
+    ("limits: index keys have a maximum length", "takes an update that makes an index key too long"),
     ("limits: values are nested at most 32 levels deep", "has no limit"),
     ("expiry: a create succeeds over an expired item", NO_FOUND_ITEM),
     ("expiry: an update of an expired item starts anew", NO_FOUND_ITEM),
