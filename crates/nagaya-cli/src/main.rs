@@ -6,6 +6,7 @@ mod confirm;
 mod control;
 mod diff;
 mod docs;
+mod duration;
 mod events;
 mod explain;
 mod hex;

@@ -2,13 +2,12 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::{Context as _, bail};
-use jiff::{Span, SpanRelativeTo, Unit};
+use anyhow::bail;
 use nagaya_design::{Design, Engine};
 use nagaya_server::{Claims, Grant, LocalIssuer, System};
 use serde_json::{Value as Json, json};
 
-use super::{Outcome, output::print, source};
+use super::{Outcome, duration::parse_duration, output::print, source};
 
 /// Print a token of the local issuer
 ///
@@ -35,7 +34,7 @@ pub(super) struct Args {
     #[arg(long = "role", value_name = "ROLE")]
     roles: Vec<String>,
     /// How long it is valid: 90s, 30m, 12h, 7d
-    #[arg(long, value_name = "TIME", default_value = "12h", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "12h", value_parser = parse_lifetime)]
     ttl: Duration,
     /// Create the keys of an issuer if the directory has none; a server that starts there later accepts its tokens
     #[arg(long)]
@@ -196,14 +195,12 @@ fn notes(design: &Design, args: &Args, claims: &Claims) -> Vec<String> {
 }
 
 /// Reads a length of time.
-fn parse_duration(text: &str) -> anyhow::Result<Duration> {
-    let span: Span = text.parse().context("write it as 90s, 30m, 12h or 7d")?;
-    let seconds =
-        span.total((Unit::Second, SpanRelativeTo::days_are_24_hours())).context("write it in days, or shorter")?;
-    Duration::try_from_secs_f64(seconds)
-        .ok()
-        .filter(|time| time.as_secs() > 0)
-        .context("the lifetime has to be at least one second")
+fn parse_lifetime(text: &str) -> anyhow::Result<Duration> {
+    let lifetime = parse_duration(text)?;
+    if lifetime.as_secs() == 0 {
+        bail!("the lifetime has to be at least one second");
+    }
+    Ok(lifetime)
 }
 
 #[cfg(test)]
@@ -293,7 +290,7 @@ mod tests {
 
     #[test]
     fn times_are_written_as_people_do() {
-        let seconds = |text| parse_duration(text).map(|time| time.as_secs()).ok();
+        let seconds = |text| parse_lifetime(text).map(|time| time.as_secs()).ok();
         assert_eq!(["90s", "30m", "12h", "7d", "1h 30m"].map(seconds), [90, 1_800, 43_200, 604_800, 5_400].map(Some));
         assert_eq!(["", "12", "x", "0s", "-1h", "1y", "999999999999d"].map(seconds), [None; 7]);
     }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use nagaya_embedded::Options;
 
+use crate::duration::parse_duration;
+
 /// Retention and disk space of the embedded store.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct EmbeddedStoreArgs {
@@ -22,36 +24,5 @@ pub(crate) struct EmbeddedStoreArgs {
 impl EmbeddedStoreArgs {
     pub(crate) fn options(&self) -> Options {
         Options { retention: self.retention, min_free_bytes: self.min_free_space, ..Options::default() }
-    }
-}
-
-/// Parses a number with a unit.
-fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || "has to be a number with a unit, such as 90s, 30m, 36h or 7d".to_owned();
-    let unit = text.chars().last().ok_or_else(wrong)?;
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3_600,
-        'd' => 86_400,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = text.strip_suffix(unit).and_then(|number| number.parse().ok()).ok_or_else(wrong)?;
-    Ok(Duration::from_secs(number.checked_mul(seconds).ok_or_else(wrong)?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_a_unit() {
-        for (text, seconds) in [("90s", 90), ("30m", 1_800), ("36h", 129_600), ("7d", 604_800), ("0s", 0)] {
-            assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)), "{text}");
-        }
-        for text in ["", "7", "d", "7w", "-1d", "7 d", "1.5h", "七d", "99999999999999999999d", "18446744073709551615d"]
-        {
-            assert!(parse_duration(text).is_err(), "{text}");
-        }
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use axum::{Router, http::StatusCode, response::IntoResponse as _, routing::get};
 use http_body_util::BodyExt as _;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, jwk::Jwk};
-use nagaya_server::{Caller, Claims, Issuer, Problem, Verifier};
+use nagaya_server::{Caller, Claims, Grant, Issuer, LocalIssuer, Problem, Verifier};
 use nagaya_store::Clock;
 use serde_json::{Value as Json, json};
 use tokio::{net::TcpListener, task::JoinHandle};
@@ -21,6 +21,20 @@ use tokio::{net::TcpListener, task::JoinHandle};
 pub(crate) const NOW: i64 = 1_900_000_000;
 /// The audience of the verifier.
 pub(crate) const AUDIENCE: &str = "todo";
+
+/// A token of the local issuer for the user whom [`Provider::claims`] names too.
+pub(crate) fn issue(issuer: &LocalIssuer) -> String {
+    let grant = Grant {
+        audience: AUDIENCE,
+        claims: &claims(),
+        user: "u1",
+        tenant: Some("t1"),
+        roles: &["admin".to_owned()],
+        member_of: &[],
+        ttl: Duration::from_secs(3600),
+    };
+    issuer.issue(&grant).expect("a token can be made")
+}
 
 /// A key of an issuer.
 pub(crate) struct Key {

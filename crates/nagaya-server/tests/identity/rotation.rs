@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use nagaya_server::{Grant, Issuer, LocalIssuer};
+use nagaya_server::{Issuer, LocalIssuer};
 use serde_json::json;
 
-use crate::common::{Key, Provider, TestClock, claims, eventually, outcome, verifier};
+use crate::common::{Key, Provider, TestClock, eventually, issue, outcome, verifier};
 
 const FINE: &str = "u1@t1 admin";
 const NOT_PUBLISHED: &str = "401 bad_token: The token is signed by a key that its issuer does not publish.";
@@ -127,20 +127,10 @@ async fn the_newest_key_of_the_local_issuer_is_accepted_after_many_rotations() {
     let hand = TestClock::new();
     let local = Arc::new(LocalIssuer::in_memory().expect("keys can be made").with_clock(hand.clock()));
     let verifier = verifier(&Issuer::local(&local), &hand);
-    let names = claims();
     for _ in 0..70 {
         local.rotate().expect("keys can be made");
     }
-    let grant = Grant {
-        audience: "todo",
-        claims: &names,
-        user: "u1",
-        tenant: Some("t1"),
-        roles: &["admin".to_owned()],
-        member_of: &[],
-        ttl: std::time::Duration::from_secs(3600),
-    };
-    assert_eq!(outcome(&verifier, &local.issue(&grant).expect("a token can be made")).await, FINE);
+    assert_eq!(outcome(&verifier, &issue(&local)).await, FINE);
 }
 
 #[tokio::test]
@@ -148,19 +138,7 @@ async fn the_local_issuer_signs_with_its_newest_key_and_verifies_with_all() {
     let hand = TestClock::new();
     let local = Arc::new(LocalIssuer::in_memory().expect("keys can be made").with_clock(hand.clock()));
     let verifier = verifier(&Issuer::local(&local), &hand);
-    let names = claims();
-    let issue = || {
-        let grant = Grant {
-            audience: "todo",
-            claims: &names,
-            user: "u1",
-            tenant: Some("t1"),
-            roles: &["admin".to_owned()],
-            member_of: &[],
-            ttl: std::time::Duration::from_secs(3600),
-        };
-        local.issue(&grant).expect("a token can be made")
-    };
+    let issue = || issue(&local);
     let id = |token: &str| jsonwebtoken::decode_header(token).expect("a header").kid.expect("a key");
     let first = issue();
     assert_eq!(outcome(&verifier, &first).await, FINE);

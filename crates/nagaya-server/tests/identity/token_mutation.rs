@@ -6,22 +6,12 @@ use nagaya_server::{Issuer, LocalIssuer, Verifier};
 use nagaya_store::Clock;
 use proptest::prelude::*;
 
-use crate::common::{Key, Provider, claims};
+use crate::common::{Key, Provider, claims, issue};
 
 fn verifier() -> (Verifier, String) {
     let issuer = Arc::new(LocalIssuer::in_memory().expect("keys can be made"));
-    let names = claims();
-    let grant = nagaya_server::Grant {
-        audience: "todo",
-        claims: &names,
-        user: "u1",
-        tenant: Some("t1"),
-        roles: &["admin".to_owned()],
-        member_of: &[],
-        ttl: std::time::Duration::from_secs(3600),
-    };
-    let token = issuer.issue(&grant).expect("a token can be made");
-    (Verifier::new(names.clone(), Clock::system()).trust(&Issuer::local(&issuer), "todo"), token)
+    let token = issue(&issuer);
+    (Verifier::new(claims(), Clock::system()).trust(&Issuer::local(&issuer), "todo"), token)
 }
 
 fn runtime() -> tokio::runtime::Runtime {
