@@ -9,7 +9,7 @@ use crate::common::{design, open, open_file, tenant};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, Entity)]
 #[serde(rename_all = "camelCase", default)]
-#[entity(design = "../ui/desk.toml", name = "ticket")]
+#[entity(design = "desk.toml", name = "ticket")]
 struct Ticket {
     tenant_id: Option<String>,
     ticket_id: Option<String>,
@@ -27,7 +27,7 @@ fn ticket(title: &str) -> Ticket {
 
 #[tokio::test]
 async fn a_typed_item_is_created_read_changed_listed_and_deleted() {
-    let nagaya = open_file("tests/ui/desk.toml").await;
+    let nagaya = open_file("tests/walls/desk.toml").await;
     let t1 = tenant(&nagaya, "t1");
     let tickets = t1.items_of::<Ticket>().expect("the design has tickets");
 
@@ -51,7 +51,7 @@ async fn a_typed_item_is_created_read_changed_listed_and_deleted() {
 
 #[tokio::test]
 async fn a_typed_item_that_names_another_tenant_is_refused() {
-    let nagaya = open_file("tests/ui/desk.toml").await;
+    let nagaya = open_file("tests/walls/desk.toml").await;
     let t1 = tenant(&nagaya, "t1");
     let forged = Ticket { tenant_id: Some("t2".to_owned()), ..ticket("Mine?") };
     let refused = t1.items_of::<Ticket>().expect("tickets").create(&forged).await.expect_err("not yours");
@@ -68,7 +68,7 @@ async fn a_type_of_another_design_is_refused() {
 /// Proves the typed part of A11.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_changes_are_all_made() {
-    let nagaya = open_file("tests/ui/desk.toml").await;
+    let nagaya = open_file("tests/walls/desk.toml").await;
     let t1 = Arc::new(tenant(&nagaya, "t1"));
     let made = t1.items_of::<Ticket>().expect("tickets").create(&ticket("Count")).await.expect("a ticket");
     let id = made.ticket_id.expect("an id");

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize, Entity)]
 #[serde(rename_all = "camelCase")]
-#[entity(design = "desk.toml", name = "ticket")]
+#[entity(design = "../../../nagaya-tenancy/tests/walls/desk.toml", name = "ticket")]
 struct Ticket {
     ticket_id: Option<String>,
     titel: String,
@@ -17,7 +17,7 @@ struct Ticket {
 }
 
 #[derive(Serialize, Deserialize, Entity)]
-#[entity(design = "desk.toml", name = "tickets")]
+#[entity(design = "../../../nagaya-tenancy/tests/walls/desk.toml", name = "tickets")]
 struct Unknown {}
 
 #[derive(Serialize, Deserialize, Entity)]
