@@ -28,7 +28,9 @@ pub(crate) fn run() -> anyhow::Result<()> {
     step("first tests", without_updates(first))?;
     ensure("nextest", "cargo-nextest")?;
     let servers = Servers::start(&Server::ALL)?;
-    let mut tests = cargo(["nextest", "run", "--no-fail-fast"]);
+    // One more than there are cores: many tests wait, for servers, timers, and processes that they kill.
+    let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get() + 1);
+    let mut tests = cargo(["nextest", "run", "--no-fail-fast", "--test-threads", &threads.to_string()]);
     tests.args(ALL).envs(servers.variables());
     step("tests", without_updates(tests))?;
     drop(servers);

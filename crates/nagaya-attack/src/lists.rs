@@ -9,7 +9,7 @@ use super::{
     action::Action,
     cases,
     environment::{Environment, NOW_MILLIS, OwnedItem},
-    scenario::{Failure, Scenario, expect, expect_tried, fields_of},
+    scenario::{Failure, Scenario, expect, expect_tried, item_to_json},
     values::{self, as_text},
 };
 use nagaya_tenancy::List;
@@ -174,7 +174,7 @@ fn filler_items(
     let table = scenario.design.table_of(entity);
     let mut items = Vec::new();
     for n in 0..FILLER_ITEM_COUNT {
-        let mut fields = fields_of(scenario.stored_item_of(others_items)?);
+        let mut fields = item_to_json(scenario.stored_item_of(others_items)?);
         // Under the parameters of the list, and otherwise different.
         for parameter in scenario.design.parameters(access).iter().filter(|parameter| parameter.required) {
             if let Some(value) = json::value_at(&own.fields, &parameter.field).filter(|_| !parameter.from_token) {

@@ -201,7 +201,7 @@ impl Scenario {
             let (before, after) = (self.stored.get(key), now.get(key));
             if before != after {
                 for item in [before, after].into_iter().flatten() {
-                    self.is_own(&router, &partitions, key.0, item)?;
+                    self.expect_own(&router, &partitions, key.0, item)?;
                 }
             }
         }
@@ -210,9 +210,15 @@ impl Scenario {
     }
 
     /// An item belongs to the attacker by its field, its key and its index attributes.
-    fn is_own(&self, router: &KeyRouter<'_>, partitions: &[String], table: usize, item: &Item) -> Result<(), Failure> {
+    fn expect_own(
+        &self,
+        router: &KeyRouter<'_>,
+        partitions: &[String],
+        table: usize,
+        item: &Item,
+    ) -> Result<(), Failure> {
         let wrong = |reason: &str| Failure::new(format!("{reason}: {item:?}"));
-        let fields = fields_of(item);
+        let fields = item_to_json(item);
         let (_, partition, sort) = self.location(table, item);
         let Some(routed) = router.route(&self.design.tables[table].id, &partition, &sort) else {
             // One of the layer's own.
@@ -318,7 +324,7 @@ fn difference<'t>(one: &'t str, other: &'t str) -> (&'t str, &'t str) {
 }
 
 /// An item's attributes as JSON.
-pub(super) fn fields_of(item: &Item) -> Map<String, Json> {
+pub(super) fn item_to_json(item: &Item) -> Map<String, Json> {
     item.iter().map(|(name, value)| (name.to_owned(), json::to_json(value))).collect()
 }
 
@@ -332,7 +338,7 @@ fn mentions(item: &Item, text: &str) -> bool {
             _ => false,
         }
     }
-    fields_of(item).values().any(|value| is_in(value, text))
+    item_to_json(item).values().any(|value| is_in(value, text))
 }
 
 /// Why a case failed, and where.

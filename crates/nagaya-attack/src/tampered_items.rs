@@ -10,7 +10,7 @@ use super::{
     cases,
     environment::{Environment, OwnedItem},
     fields, lists,
-    scenario::{Failure, Scenario, expect, expect_tried, fields_of},
+    scenario::{Failure, Scenario, expect, expect_tried, item_to_json},
     values,
 };
 
@@ -119,7 +119,7 @@ fn victims_items(scenario: &Scenario) -> Vec<(Entity, OwnedItem)> {
 
 /// The attributes of an item as if it were the attacker's.
 fn attributes_for_attacker(scenario: &Scenario, entity: &Entity, item: &Item) -> Vec<(String, Option<String>)> {
-    let mut fields = fields_of(item);
+    let mut fields = item_to_json(item);
     json::set_at_path(&mut fields, entity.tenant.as_deref().unwrap_or_default(), scenario.attacker.as_str().into());
     let derived = scenario.design.derived_attributes(entity, &fields);
     derived.into_iter().filter_map(|(name, value)| Some((name, value.ok()?))).collect()
@@ -158,7 +158,7 @@ async fn an_item_of_another_tenant_in_the_callers_partition_is_a_breach(
                 item.insert(&attribute, value.unwrap_or_default());
             }
         }
-        let fields = fields_of(&item);
+        let fields = item_to_json(&item);
         let lists = walled_lists(scenario, &entity, None, &fields);
         let actions = item_actions(&entity.name, &others_items.id).into_iter().chain(lists).collect();
         expect_breaches(scenario, &entity, item, actions).await?;
@@ -183,7 +183,7 @@ async fn an_item_of_another_tenant_in_the_callers_index_partition_is_a_breach(
                     item.insert(&attribute, value);
                 }
             }
-            let lists = walled_lists(scenario, &entity, Some(at), &fields_of(&item));
+            let lists = walled_lists(scenario, &entity, Some(at), &item_to_json(&item));
             if item == *scenario.stored_item_of(&others_items)? || lists.is_empty() {
                 continue;
             }
@@ -206,7 +206,7 @@ async fn an_item_whose_key_does_not_match_its_fields_is_a_breach(scenario: &mut 
             continue;
         }
         let item = scenario.stored_item_of(&own)?.clone();
-        let mut fields = fields_of(&item);
+        let mut fields = item_to_json(&item);
         let Some(other) = entity.field(&path).and_then(|field| values::nth_value(field, 4_321)) else { continue };
         fields.insert(path.clone(), other.clone());
         let mut tampered = item;

@@ -9,7 +9,7 @@ use super::json;
 use super::{
     cases,
     environment::principal,
-    scenario::{Failure, Scenario, expect, fields_of},
+    scenario::{Failure, Scenario, expect, item_to_json},
 };
 
 cases! {
@@ -49,7 +49,7 @@ async fn similar_names_share_no_partition(scenario: &mut Scenario) -> Result<(),
         let item = scenario.stored_item_of(each)?;
         let attribute = &scenario.design.table_of(entity).key.partition;
         let partition = item.get(attribute).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let tenant = json::value_at(&fields_of(item), path).and_then(|tenant| Some(tenant.as_str()?.to_owned()));
+        let tenant = json::value_at(&item_to_json(item), path).and_then(|tenant| Some(tenant.as_str()?.to_owned()));
         let tenant = tenant.ok_or_else(|| Failure::new(format!("{item:?} has no tenant")))?;
         expect(each.tenant.as_ref() == Some(&tenant), || format!("{item:?} should be of {:?}", each.tenant))?;
         let owner = owners.entry((entity.table, partition)).or_insert_with(|| tenant.clone());

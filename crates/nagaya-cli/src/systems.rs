@@ -18,7 +18,7 @@ struct BuiltIn {
 /// The directory for large objects beside the store; `None` keeps them in memory.
 pub(crate) type Objects = Option<PathBuf>;
 
-const ALL: [BuiltIn; 5] = [
+const BUILT_IN_SYSTEMS: [BuiltIn; 5] = [
     BuiltIn { name: "aiagent", design: nagaya_aiagent::SINGLE_DESIGN, register: aiagent },
     BuiltIn { name: "aiagent-multi", design: nagaya_aiagent::MULTI_DESIGN, register: aiagent },
     BuiltIn { name: "todo", design: nagaya_todo::DESIGN, register: todo },
@@ -32,7 +32,7 @@ const ALL: [BuiltIn; 5] = [
 
 /// Their names.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    ALL.iter().map(|system| system.name)
+    BUILT_IN_SYSTEMS.iter().map(|system| system.name)
 }
 
 /// Their names, for people.
@@ -48,14 +48,14 @@ pub(crate) fn all(objects: &Objects) -> anyhow::Result<Vec<System>> {
 
 /// The system with this name.
 pub(crate) fn find(name: &str, objects: &Objects) -> anyhow::Result<Option<System>> {
-    let Some(system) = ALL.iter().find(|system| system.name == name) else { return Ok(None) };
+    let Some(system) = BUILT_IN_SYSTEMS.iter().find(|system| system.name == name) else { return Ok(None) };
     let Some(design) = load_checked(system.design) else { bail!("the design of {name} is not sound") };
     (system.register)(system.name, design, objects.clone()).map(Some)
 }
 
 /// The text of the design of the system with this name.
 pub(crate) fn design_text(name: &str) -> Option<&'static str> {
-    ALL.iter().find(|system| system.name == name).map(|system| system.design)
+    BUILT_IN_SYSTEMS.iter().find(|system| system.name == name).map(|system| system.design)
 }
 
 fn plain(name: &'static str, design: Design, _: Objects) -> anyhow::Result<System> {
@@ -79,7 +79,7 @@ fn todo(name: &'static str, design: Design, objects: Objects) -> anyhow::Result<
 mod tests {
     #[test]
     fn every_built_in_system_is_sound() {
-        for system in &super::ALL {
+        for system in &super::BUILT_IN_SYSTEMS {
             let checked = nagaya_design::check(system.design, &[]);
             assert!(checked.design.is_some(), "{}: {:?}", system.name, checked.diagnostics);
         }

@@ -18,7 +18,7 @@ use nagaya_store::{
 cases![
     ensuring_again_changes_nothing,
     several_tables_are_made_at_once,
-    another_key_is_refused,
+    another_key_schema_is_refused,
     another_key_of_an_index_is_refused,
     another_expiry_is_refused,
     a_refused_ensure_makes_nothing,
@@ -54,7 +54,7 @@ async fn several_tables_are_made_at_once(fixture: &Fixture<'_>) -> Result<(), Fa
     Ok(())
 }
 
-async fn another_key_is_refused(fixture: &Fixture<'_>) -> Result<(), Failure> {
+async fn another_key_schema_is_refused(fixture: &Fixture<'_>) -> Result<(), Failure> {
     fixture.put(item("p", "1")).await?;
     for key in [KeySchema::strings("PK", "other"), KeySchema::strings("SK", "PK")] {
         expect_error(fixture.store().ensure_tables(&[TableSpec { key, ..spec() }]).await, "invalid")?;

@@ -232,7 +232,7 @@ impl Committer {
         // A failed condition, too, is reported only after the writes that it failed against are durable.
         for (reply, outcome) in outcomes {
             let _ = reply.send(match &committed {
-                Err(error) => Err(copy_error(error)),
+                Err(error) => Err(duplicate_error(error)),
                 Ok(()) => outcome,
             });
         }
@@ -319,7 +319,7 @@ impl Committer {
 }
 
 /// A copy of the error of a group, for each of its writes.
-fn copy_error(error: &Error) -> Error {
+fn duplicate_error(error: &Error) -> Error {
     match error.kind() {
         ErrorKind::Unavailable(cause) => Error::unavailable(cause.to_string()),
         ErrorKind::OutcomeUnknown(cause) => Error::outcome_unknown(cause.to_string()),

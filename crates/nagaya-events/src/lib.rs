@@ -35,7 +35,7 @@ pub use self::{
     inspect::{BrokenChain, ChainReport, Inspector},
     processor::{Options as ProcessorOptions, Processor, StepReport},
     projection::{Item, Projection},
-    rebuild::{ContentDigest, Mismatch, Progress, ProgressCallback, VerificationReport},
+    rebuild::{ItemsDigest, Mismatch, Progress, ProgressCallback, VerificationReport},
     recorded::RecordedEvent,
     seal::ERASED,
 };

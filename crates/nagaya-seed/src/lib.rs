@@ -12,7 +12,7 @@ pub mod stamp;
 pub use self::{
     person::{EXAMPLE_DOMAINS, Person},
     rng::Rng,
-    seeder::{Error, SeedContext, SeedOutcome, SeedStep, SeedSteps, Seeder},
+    seeder::{Error, SeedContext, SeedStep, SeedSteps, SeededItem, Seeder},
 };
 
 /// How often a busy store is tried again before seeding fails.

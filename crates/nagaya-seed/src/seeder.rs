@@ -31,7 +31,7 @@ pub trait Seeder: Send + Sync {
 }
 
 /// One write, which happens when it is awaited.
-pub type SeedStep<'s> = LocalBoxFuture<'s, Result<Vec<SeedOutcome>, Error>>;
+pub type SeedStep<'s> = LocalBoxFuture<'s, Result<Vec<SeededItem>, Error>>;
 
 /// The writes for a tenant, in order.
 pub type SeedSteps<'s> = Box<dyn ExactSizeIterator<Item = SeedStep<'s>> + 's>;
@@ -65,7 +65,7 @@ impl<'c> SeedContext<'c> {
 
 /// What became of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SeedOutcome {
+pub struct SeededItem {
     /// Its entity.
     pub entity: &'static str,
     /// Whether this run created it.

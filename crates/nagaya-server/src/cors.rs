@@ -34,7 +34,7 @@ impl Cors {
 
     /// Whether pages may send cookies. Tokens in headers do not need it.
     #[must_use]
-    pub fn credentials(mut self, credentials: bool) -> Self {
+    pub fn allow_credentials(mut self, credentials: bool) -> Self {
         self.credentials = credentials;
         self
     }

@@ -41,7 +41,7 @@ const UNIT_SCALE: f64 = 1_000.0;
 /// Each call costs two readings of the clock, a few additions and one boxed future.
 pub struct MeteredStore {
     store: Arc<dyn Store>,
-    operations: [Operation; OPERATIONS.len()],
+    operations: [OperationCounters; OPERATIONS.len()],
     conflicts: AtomicU64,
     errors: [AtomicU64; CODES.len()],
     read_units: AtomicU64,
@@ -49,7 +49,7 @@ pub struct MeteredStore {
 }
 
 #[derive(Debug, Default)]
-struct Operation {
+struct OperationCounters {
     /// The last bucket counts the calls that took longer than every bound.
     buckets: [AtomicU64; DURATION_BUCKETS.len() + 1],
     nanos: AtomicU64,
@@ -152,7 +152,7 @@ impl MeteredStore {
     }
 }
 
-impl Operation {
+impl OperationCounters {
     fn count_call(&self, took: Duration) {
         let seconds = took.as_secs_f64();
         let at = DURATION_BUCKETS.partition_point(|end| *end < seconds);
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn a_duration_is_counted_in_the_first_bucket_that_is_not_shorter() {
         let bucket = |nanos: u64| {
-            let operation = Operation::default();
+            let operation = OperationCounters::default();
             operation.count_call(Duration::from_nanos(nanos));
             operation.buckets.iter().position(|bucket| bucket.load(Relaxed) == 1)
         };

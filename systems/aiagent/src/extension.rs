@@ -93,7 +93,7 @@ impl Extension for AiagentExtension {
             )
             .caller(RequiredCaller::Operator)
             .requires_permission("tenant_application", Verb::Update)
-            .body(applications::Approval::schema(design))
+            .body(applications::ApplicationApproval::schema(design))
             .answers(200, application()),
             self.route(
                 Method::POST,

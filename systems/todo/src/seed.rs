@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use nagaya_design::Design;
 use nagaya_events::{CommandRequest, Context, Error, Events, EventsOptions, Failure};
 use nagaya_seed::{
-    DAY_MILLIS, MAX_ATTEMPTS, Person, RETRY_PAUSE, Rng, SeedContext, SeedOutcome, SeedStep, SeedSteps, Seeder,
+    DAY_MILLIS, MAX_ATTEMPTS, Person, RETRY_PAUSE, Rng, SeedContext, SeedStep, SeedSteps, SeededItem, Seeder,
 };
 use nagaya_tenancy::{IdGenerator, Tenant};
 
@@ -68,8 +68,8 @@ enum Outcome {
 
 impl TodoSeeder {
     /// Executes the commands of a todo, in order.
-    async fn replay(&self, tenant: &Tenant, history: &History) -> Result<SeedOutcome, nagaya_seed::Error> {
-        let mut result = SeedOutcome { entity: "todo", was_created: false, deleted: history.is_deleted() };
+    async fn replay(&self, tenant: &Tenant, history: &History) -> Result<SeededItem, nagaya_seed::Error> {
+        let mut result = SeededItem { entity: "todo", was_created: false, deleted: history.is_deleted() };
         for (version, step) in (0..).zip(&history.steps) {
             match self.execute(tenant, &history.id, version, step).await? {
                 Outcome::New => result.was_created |= version == 0,
@@ -86,7 +86,7 @@ impl TodoSeeder {
         tenant: &Tenant,
         id: &str,
         version: u64,
-        step: &Step,
+        step: &HistoryStep,
     ) -> Result<Outcome, nagaya_seed::Error> {
         let key = format!("seed-{id}-{version}");
         let bits = step.bits;
@@ -124,10 +124,10 @@ impl TodoSeeder {
 struct History {
     id: String,
     /// Each is one event.
-    steps: Vec<Step>,
+    steps: Vec<HistoryStep>,
 }
 
-struct Step {
+struct HistoryStep {
     command: Command,
     time: i64,
     user: String,
@@ -169,7 +169,7 @@ impl History {
         let mut steps = Vec::with_capacity(commands.len());
         for command in commands {
             let user = Person::numbered(family + rng.below(MAX_PEOPLE)).handle().to_owned();
-            steps.push(Step { command, time, user, bits: rng.bits() });
+            steps.push(HistoryStep { command, time, user, bits: rng.bits() });
             time += rng.between(1, (context.until - time).max(1));
         }
         History { id, steps }

@@ -4,7 +4,7 @@ use std::{fmt::Write as _, sync::atomic::AtomicBool, sync::atomic::Ordering};
 
 use anyhow::Context as _;
 use indicatif::ProgressBar;
-use nagaya_events::{ContentDigest, Generations, Processor, Progress, VerificationReport};
+use nagaya_events::{Generations, ItemsDigest, Processor, Progress, VerificationReport};
 use serde_json::{Value as Json, json};
 
 use super::{SystemArgs, opened::Opened, print::without_control_chars};
@@ -236,7 +236,7 @@ impl Work<'_> {
             counted(verified.events, "event"),
             counted(verified.aggregates, self.aggregate)
         );
-        let line = |content: &ContentDigest| format!("{}, {}", counted(content.items, "item"), content.hash());
+        let line = |content: &ItemsDigest| format!("{}, {}", counted(content.items, "item"), content.hash());
         // Writing to a text does not fail.
         let _ = writeln!(out, "  events give  {}", line(&verified.expected));
         let _ = writeln!(out, "  found        {}", line(&verified.found));
@@ -279,7 +279,7 @@ fn progress_callback(bar: &ProgressBar) -> impl Fn(Progress) + Send + Sync {
     }
 }
 
-fn content_json(content: &ContentDigest) -> Json {
+fn content_json(content: &ItemsDigest) -> Json {
     json!({ "items": content.items, "hash": content.hash() })
 }
 

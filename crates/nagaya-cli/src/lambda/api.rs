@@ -54,19 +54,19 @@ async fn answer(app: &RequestHandler, request: Request) -> Response<Body> {
     // A function sends a response as a whole, so an endless one is impossible.
     if response.headers().get("content-type").is_some_and(|kind| kind == "text/event-stream") {
         let detail = "A function cannot stream events; ask the server.";
-        return refused(&id, Problem::new(StatusCode::NOT_IMPLEMENTED, "not_here", detail)).await;
+        return problem_response(&id, Problem::new(StatusCode::NOT_IMPLEMENTED, "not_here", detail)).await;
     }
     match to_lambda_response(response).await {
         Some(response) => response,
         None => {
             let detail = "The response is larger than a function can send; ask for less at a time.";
-            refused(&id, Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "answer_too_large", detail)).await
+            problem_response(&id, Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "answer_too_large", detail)).await
         }
     }
 }
 
 /// The problem in place of an answer, with the id of its request.
-async fn refused(id: &str, problem: Problem) -> Response<Body> {
+async fn problem_response(id: &str, problem: Problem) -> Response<Body> {
     to_lambda_response(problem.into_response(id)).await.unwrap_or_default()
 }
 

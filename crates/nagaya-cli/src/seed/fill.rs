@@ -30,7 +30,7 @@ const CONCURRENT_CLOUD_WRITES: usize = 16;
 /// How many items are prepared at a time.
 const CHUNK_SIZE: usize = 4_096;
 /// How many items come first, for others of the same entity to refer to.
-const FIRST_ITEM_COUNT: usize = 8;
+const REFERENCE_TARGET_COUNT: usize = 8;
 /// How often other values are tried for an item whose values are taken.
 const MAX_ATTEMPTS: usize = 12;
 /// After how many failed items in a row no more are tried.
@@ -168,8 +168,11 @@ impl EntityFiller<'_> {
         let mut from = 0;
         while from < count {
             // Items that refer to their own entity need some to exist first.
-            let step =
-                if to_itself { (from * 3).max(FIRST_ITEM_COUNT) } else { CHUNK_SIZE.div_ceil(owners.len().max(1)) };
+            let step = if to_itself {
+                (from * 3).max(REFERENCE_TARGET_COUNT)
+            } else {
+                CHUNK_SIZE.div_ceil(owners.len().max(1))
+            };
             let end = count.min(from + step);
             let mut candidates = Vec::new();
             for (owner, misses) in &mut owners {

@@ -4,7 +4,7 @@ use anyhow::{Context as _, anyhow};
 use futures_util::{StreamExt as _, stream};
 use indicatif::ProgressBar;
 use nagaya_events::{Processor, ProcessorOptions, refresh_generations};
-use nagaya_seed::{SeedContext, SeedOutcome, Seeder};
+use nagaya_seed::{SeedContext, SeededItem, Seeder};
 use nagaya_server::System;
 use nagaya_tenancy::{Nagaya, Tenant};
 
@@ -31,7 +31,7 @@ pub(super) async fn run(
             .map_err(|error| anyhow!(error))
             .with_context(|| format!("the data of `{name}` cannot be written"))?;
         bar.inc(1);
-        for SeedOutcome { entity, was_created: created, deleted } in results {
+        for SeededItem { entity, was_created: created, deleted } in results {
             let Some(filled) = filled.iter_mut().find(|filled| filled.entity == entity) else { continue };
             filled.tenants.insert(index);
             filled.created += usize::from(created);

@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
                 Access::Own(store) => show::stats_json(&store.stats()?),
                 Access::Server(connection) => connection.ask(&json!({ "do": "stat" }), &mut |_| {})?,
             };
-            print(directory.json, &stat, &show::stat_text(&stat), true)
+            print(directory.json, &stat, &show::store_stat_text(&stat), true)
         }
         Subcommand::Verify(directory) => verify(directory),
         Subcommand::Backup(args) => backup::run(args),

@@ -32,7 +32,7 @@ pub(crate) fn stats_json(stat: &StoreStats) -> Json {
     })
 }
 
-pub(super) fn stat_text(stat: &Json) -> String {
+pub(super) fn store_stat_text(stat: &Json) -> String {
     let number = |value: &Json| value.as_u64().unwrap_or(0);
     let text = |value: &Json| value.as_str().unwrap_or_default().to_owned();
     let mut out = format!(

@@ -81,8 +81,8 @@ impl<'e> Register<'e> {
     fn check(mut self) -> Result<(), Violation> {
         let writes = self.writes()?;
         writes.check_versions_are_consecutive()?;
-        self.refusals(&writes)?;
-        self.reads(&writes)
+        self.check_refusals(&writes)?;
+        self.check_reads(&writes)
     }
 
     fn writes(&self) -> Result<Writes<'e>, Violation> {
@@ -103,7 +103,7 @@ impl<'e> Register<'e> {
     }
 
     /// A condition that fails has to have failed at some moment of the call.
-    fn refusals(&self, writes: &Writes<'_>) -> Result<(), Violation> {
+    fn check_refusals(&self, writes: &Writes<'_>) -> Result<(), Violation> {
         for event in &self.events {
             let Call::Write { from, outcome: Outcome::Refused } = &event.call else { continue };
             let was_there = *from == 0 || writes.made(*from).is_some_and(|made| made.returned < event.invoked);
@@ -116,7 +116,7 @@ impl<'e> Register<'e> {
     }
 
     /// Reads see whole write sets, every write acknowledged before them, and nothing that earlier reads had passed.
-    fn reads(&mut self, writes: &Writes<'_>) -> Result<(), Violation> {
+    fn check_reads(&mut self, writes: &Writes<'_>) -> Result<(), Violation> {
         let possible = writes.possible();
         let mut ended: Vec<&Event> = self.events.clone();
         ended.sort_unstable_by_key(|event| event.returned);

@@ -80,11 +80,11 @@ impl EventBuilder<'_> {
         ];
         for (path, value) in known {
             if let (Some(value), Some(_)) = (value, entity.field(&format!("metadata.{path}"))) {
-                insert_at(&mut event.metadata, path, value);
+                insert_at_path(&mut event.metadata, path, value);
             }
         }
         if let Some(path) = entity.tenant.as_deref().and_then(|path| path.strip_prefix("metadata.")) {
-            insert_at(&mut event.metadata, path, self.tenant.into());
+            insert_at_path(&mut event.metadata, path, self.tenant.into());
         }
     }
 }
@@ -126,13 +126,13 @@ fn remove_at(fields: &mut Map<String, Json>, path: &str) {
 }
 
 /// Inserts a value at a path of nested maps.
-fn insert_at(fields: &mut Map<String, Json>, path: &str, value: Json) {
+fn insert_at_path(fields: &mut Map<String, Json>, path: &str, value: Json) {
     match path.split_once('.') {
         None => drop(fields.insert(path.to_owned(), value)),
         Some((first, rest)) => {
             let inner = fields.entry(first).or_insert_with(|| Map::new().into());
             if let Json::Object(inner) = inner {
-                insert_at(inner, rest, value);
+                insert_at_path(inner, rest, value);
             }
         }
     }

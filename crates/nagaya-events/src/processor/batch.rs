@@ -6,7 +6,7 @@ use futures_util::{StreamExt as _, future::BoxFuture, stream};
 use nagaya_tenancy::{Record, Tenant};
 
 use super::{AdvanceState, Checkpoint, Processor};
-use crate::{ContentDigest, Error, Item, RecordedEvent, error::is_lost_race, seal};
+use crate::{Error, Item, ItemsDigest, RecordedEvent, error::is_lost_race, seal};
 
 /// How many aggregates one write takes: each is an item and a checkpoint, and a set has at most a hundred writes.
 const AGGREGATES_PER_WRITE: usize = 32;
@@ -21,7 +21,7 @@ pub(crate) type Aggregate = ((String, String), Vec<RecordedEvent>);
 pub(crate) struct AdvanceOutcome {
     pub(crate) state: AdvanceState,
     /// The item, if it has been built from the first event on.
-    pub(crate) built: Option<ContentDigest>,
+    pub(crate) built: Option<ItemsDigest>,
 }
 
 /// An aggregate whose item has been computed and not written yet.
@@ -168,7 +168,7 @@ impl Processor {
         let mut set = tenant.change_set();
         for one in ready {
             let built =
-                one.is_new.then(|| ContentDigest::of_item(&tenant.principal().tenant, &one.id, one.item.as_ref()));
+                one.is_new.then(|| ItemsDigest::of_item(&tenant.principal().tenant, &one.id, one.item.as_ref()));
             outcomes.push(AdvanceOutcome { state: AdvanceState::UpToDate, built });
             set = self.add_item_write(set, &one.id, one.before.as_ref(), one.item);
             set = self.add_checkpoint_write(set, &one.id, &one.checkpoint);
@@ -194,7 +194,7 @@ impl Processor {
         events: Vec<RecordedEvent>,
     ) -> Result<AdvanceOutcome, Error> {
         let (state, built) = self.advance_or_unpark(tenant, &id, events, None).await?;
-        let built = built.map(|item| ContentDigest::of_item(&tenant.principal().tenant, &id, item.as_ref()));
+        let built = built.map(|item| ItemsDigest::of_item(&tenant.principal().tenant, &id, item.as_ref()));
         Ok(AdvanceOutcome { state, built })
     }
 

@@ -13,7 +13,7 @@ use nagaya_tenancy::ChangeSource;
 use tokio::task::JoinSet;
 
 use self::pass::{Job, PassResult};
-pub use self::report::{ContentDigest, Mismatch, VerificationReport};
+pub use self::report::{ItemsDigest, Mismatch, VerificationReport};
 use crate::{Error, Processor, error::is_lost_race, generation::Generations};
 
 /// How far a pass over the events is.
@@ -74,22 +74,22 @@ impl Processor {
     }
 
     /// The stored items of a generation.
-    async fn digest_generation(&self, generation: u32) -> Result<ContentDigest, Error> {
+    async fn digest_generation(&self, generation: u32) -> Result<ItemsDigest, Error> {
         let items = self.item_source(generation).await?;
-        let mut tasks: JoinSet<Result<ContentDigest, Error>> = JoinSet::new();
+        let mut tasks: JoinSet<Result<ItemsDigest, Error>> = JoinSet::new();
         for segment in 0..self.segment_count() {
             let (processor, items, segment) = (self.clone(), items.clone(), (segment, self.segment_count()));
             tasks.spawn(async move { processor.digest_segment(&items, segment).await }.boxed());
         }
-        let mut content = ContentDigest::default();
+        let mut content = ItemsDigest::default();
         while !tasks.is_empty() {
             content.merge(&pass::task_result(tasks.join_next().await)?);
         }
         Ok(content)
     }
 
-    async fn digest_segment(&self, items: &ChangeSource, segment: (u32, u32)) -> Result<ContentDigest, Error> {
-        let (mut content, mut after) = (ContentDigest::default(), None);
+    async fn digest_segment(&self, items: &ChangeSource, segment: (u32, u32)) -> Result<ItemsDigest, Error> {
+        let (mut content, mut after) = (ItemsDigest::default(), None);
         loop {
             let page = items.scan(segment, after, Some(PAGE_SIZE)).await?;
             for (owner, record) in &page.records {

@@ -15,7 +15,7 @@ use tokio::{
     task::{JoinError, JoinSet},
 };
 
-use super::{PAGE_SIZE, Progress, ProgressCallback, VerificationReport, report::ContentDigest, segment::SegmentReader};
+use super::{PAGE_SIZE, Progress, ProgressCallback, VerificationReport, report::ItemsDigest, segment::SegmentReader};
 use crate::{
     Error, ErrorKind, Processor, RecordedEvent,
     processor::{AdvanceOutcome, AdvanceState, Aggregate, WriteBatch},
@@ -47,7 +47,7 @@ pub(crate) struct PassResult {
     pub(super) repaired: u64,
     pub(super) verified: VerificationReport,
     /// The items that were built from the first event on.
-    pub(super) built: ContentDigest,
+    pub(super) built: ItemsDigest,
     /// Whether there are others: an earlier pass or another process has written them.
     pub(super) has_others: bool,
 }

@@ -14,9 +14,9 @@ pub struct VerificationReport {
     /// Aggregates that were checked.
     pub aggregates: u64,
     /// The items that the events give.
-    pub expected: ContentDigest,
+    pub expected: ItemsDigest,
     /// The items that are stored.
-    pub found: ContentDigest,
+    pub found: ItemsDigest,
     /// Some of the items that differ.
     pub mismatches: Vec<Mismatch>,
     /// How many differ.
@@ -29,7 +29,7 @@ pub struct VerificationReport {
 
 /// The number of items, and a hash over all of them that does not depend on their order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ContentDigest {
+pub struct ItemsDigest {
     /// How many.
     pub items: u64,
     hash: [u64; 4],
@@ -49,10 +49,10 @@ pub struct Mismatch {
 /// How many items a report names.
 const MAX_NAMED_MISMATCHES: usize = 20;
 
-impl ContentDigest {
+impl ItemsDigest {
     /// Of one item, or of none.
     pub(crate) fn of_item(tenant: &str, id: &str, item: Option<&Map<String, Json>>) -> Self {
-        let mut content = ContentDigest::default();
+        let mut content = ItemsDigest::default();
         content.add(tenant, id, item);
         content
     }
@@ -74,7 +74,7 @@ impl ContentDigest {
         }
     }
 
-    pub(crate) fn merge(&mut self, other: &ContentDigest) {
+    pub(crate) fn merge(&mut self, other: &ItemsDigest) {
         self.items += other.items;
         for (sum, part) in self.hash.iter_mut().zip(other.hash) {
             *sum = sum.wrapping_add(part);

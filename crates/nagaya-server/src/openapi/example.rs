@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json};
 use super::schema;
 
 /// Seconds until examples expire, from when the document is created.
-const EXPIRY: i64 = 30 * 24 * 60 * 60;
+const EXAMPLE_EXPIRY_SECONDS: i64 = 30 * 24 * 60 * 60;
 
 /// An item as it is read.
 pub(super) fn item(design: &Design, entity: &Entity, schema: &Json) -> Json {
@@ -31,7 +31,7 @@ pub(super) fn patch(design: &Design, entity: &Entity, schema: &Json, now: i64) -
 fn of_fields(design: &Design, entity: &Entity, schema: &Json, now: i64, wanted: impl Fn(&Field) -> bool) -> Json {
     let expiry = schema::expiry(design, entity).map(|field| field.name.as_str());
     let value = |field: &Field| match &schema["properties"][&field.name]["enum"] {
-        _ if Some(field.name.as_str()) == expiry => now.saturating_add(EXPIRY).into(),
+        _ if Some(field.name.as_str()) == expiry => now.saturating_add(EXAMPLE_EXPIRY_SECONDS).into(),
         // The example may be the soft-delete mark, which the schema excludes.
         Json::Array(choices) if !choices.contains(&field.example()) => choices.first().cloned().unwrap_or_default(),
         _ => field.example(),

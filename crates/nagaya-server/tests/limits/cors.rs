@@ -118,7 +118,7 @@ async fn problems_are_readable_across_origins() {
 
 #[tokio::test]
 async fn credentials_are_allowed_only_on_demand() {
-    let desk = desk(Cors::new([ORIGIN]).expect("an origin").credentials(true)).await;
+    let desk = desk(Cors::new([ORIGIN]).expect("an origin").allow_credentials(true)).await;
     let got = preflight(&mut desk.connect("acme").await, ORIGIN, "GET").await;
     assert_eq!(got.header("access-control-allow-credentials"), Some("true"));
 }

@@ -1,6 +1,6 @@
 //! Many connections for a while: only valid responses and declared refusals, and bounded memory.
 //!
-//! `NAGAYA_LOAD_SECONDS` sets the duration (default 60), and `NAGAYA_LOAD_CONNECTIONS` the number of connections (default
+//! `NAGAYA_LOAD_SECONDS` sets the duration (default 20), and `NAGAYA_LOAD_CONNECTIONS` the number of connections (default
 //! 500).
 
 #[path = "../limits/desk.rs"]
@@ -41,7 +41,7 @@ type Answers = BTreeMap<u16, u64>;
 async fn five_hundred_connections_get_valid_answers_with_bounded_memory() {
     let number =
         |name: &str, default: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
-    let time = Duration::from_secs(number("NAGAYA_LOAD_SECONDS", 60));
+    let time = Duration::from_secs(number("NAGAYA_LOAD_SECONDS", 20));
     let connections = usize::try_from(number("NAGAYA_LOAD_CONNECTIONS", 500)).expect("a number of connections");
     let server = Server::start(TENANTS).await;
 

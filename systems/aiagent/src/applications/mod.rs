@@ -4,7 +4,7 @@ mod review;
 mod submit;
 
 pub(crate) use self::{
-    review::{Approval, Rejection, approve, reject},
+    review::{ApplicationApproval, Rejection, approve, reject},
     submit::{NewApplication, submit},
 };
 

@@ -19,7 +19,7 @@ use crate::{
 
 request_body! {
     /// The body of an approval.
-    pub(crate) struct Approval of APPLICATION_ENTITY {
+    pub(crate) struct ApplicationApproval of APPLICATION_ENTITY {
         tenant_id: Option<String> = "tenantId" as "createdTenantId",
         comment: Option<String> = "comment" as "reviewComment",
     }
@@ -56,7 +56,7 @@ const MAX_ATTEMPTS: usize = 10;
 /// A repeated call by the same operator gets the same answer; other operators get 409. A repeated call creates the tenant if
 /// it does not exist yet.
 pub(crate) async fn approve(state: Arc<AppState>, call: Arc<Call>) -> Result<Answer, Problem> {
-    let approval: Approval = call.parse_body()?;
+    let approval: ApplicationApproval = call.parse_body()?;
     let operator = call.operator()?;
     // The tenant gets the id that the operator names, or a new one.
     let is_named = approval.tenant_id.is_some();

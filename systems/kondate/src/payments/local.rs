@@ -51,13 +51,13 @@ fn declined(reason: &str) -> PaymentError {
 }
 
 /// What kind of card a token is for.
-fn kind(token: &CardToken) -> &str {
+fn card_kind(token: &CardToken) -> &str {
     token.expose().strip_prefix("tok_").and_then(|rest| rest.split('_').next()).unwrap_or_default()
 }
 
 /// Declines a card that cannot pay.
 fn check_card(token: &CardToken) -> Result<(), PaymentError> {
-    match kind(token) {
+    match card_kind(token) {
         "visa" | "mastercard" | "jcb" | "unpaid" => Ok(()),
         "expired" => Err(declined("The card has expired.")),
         _ => Err(declined("The card was declined.")),
@@ -70,7 +70,7 @@ impl PaymentProvider for LocalPayments {
     }
 
     fn attach_card<'a>(&'a self, token: &'a CardToken) -> PaymentFuture<'a, Card> {
-        let card = match kind(token) {
+        let card = match card_kind(token) {
             "visa" => Ok(("visa", "4242")),
             "mastercard" => Ok(("mastercard", "4444")),
             "jcb" => Ok(("jcb", "0505")),
@@ -103,7 +103,7 @@ impl PaymentProvider for LocalPayments {
         plan: &'a str,
         key: &'a str,
     ) -> PaymentFuture<'a, SubscriptionStatus> {
-        let course = match kind(token) {
+        let course = match card_kind(token) {
             "unpaid" => SimulatedCourse::Unpaid,
             _ if plan.starts_with("trial") => SimulatedCourse::Trial,
             _ => SimulatedCourse::Paid,

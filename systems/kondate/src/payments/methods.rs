@@ -44,7 +44,7 @@ pub(super) async fn add(call: PaymentCall) -> Result<Answer, Problem> {
         let wallet = call.without_pending_payment().await?;
         let methods = call.methods().await?;
         if let Some(there) = call.with_token(&methods, &token).await? {
-            let there = match make_default && !is_default(there) {
+            let there = match make_default && !is_default_method(there) {
                 true => call.set_default(&there.id()).await?,
                 false => there.clone(),
             };
@@ -54,7 +54,7 @@ pub(super) async fn add(call: PaymentCall) -> Result<Answer, Problem> {
             let detail = format!("There are {MAX_METHODS} payment methods: remove one first.");
             return Err(Problem::conflict("too_many", detail));
         }
-        let is_default_now = make_default || !methods.iter().any(is_default);
+        let is_default_now = make_default || !methods.iter().any(is_default_method);
         let method = json!({
             "provider": call.payments.name(),
             "providerToken": token.expose(),
@@ -158,7 +158,7 @@ impl PaymentCall {
             let at = methods.iter().position(|method| method.id() == id).ok_or_else(Problem::not_found)?;
             let method = methods.swap_remove(at);
             self.http.check_if_match(&method)?;
-            if is_default(&method) {
+            if is_default_method(&method) {
                 return Ok(Some(method));
             }
             let id: Vec<_> = id.iter().map(String::as_str).collect();
@@ -175,13 +175,13 @@ impl PaymentCall {
 
 /// Makes these methods no longer the default.
 fn unset_default(set: ChangeSet, methods: &[Record]) -> ChangeSet {
-    methods.iter().filter(|method| is_default(method)).fold(set, |set, method| {
+    methods.iter().filter(|method| is_default_method(method)).fold(set, |set, method| {
         let id = text(method, "paymentMethodId");
         set.update(METHOD_ENTITY, &[&id], object_fields(json!({ "isDefault": false })), method)
     })
 }
 
-pub(super) fn is_default(method: &Record) -> bool {
+pub(super) fn is_default_method(method: &Record) -> bool {
     method.get("isDefault") == Some(&Value::Boolean(true))
 }
 

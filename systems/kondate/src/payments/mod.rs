@@ -151,7 +151,7 @@ impl PaymentCall {
     async fn method(&self, named: Option<&str>) -> Result<String, Problem> {
         let method = match named {
             Some(named) => self.tenant.get(METHOD_ENTITY, &[named]).await?,
-            None => self.methods().await?.into_iter().find(methods::is_default).ok_or_else(no_method)?,
+            None => self.methods().await?.into_iter().find(methods::is_default_method).ok_or_else(no_method)?,
         };
         self.check_provider(&method)?;
         Ok(text(&method, "paymentMethodId"))

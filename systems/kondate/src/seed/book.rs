@@ -146,7 +146,7 @@ impl RecipeBook {
     }
 
     /// All items; what is published goes with its copies in the catalog.
-    pub(super) fn groups(mut self, user: &SeedUser) -> Vec<WriteGroup> {
+    pub(super) fn into_write_groups(mut self, user: &SeedUser) -> Vec<WriteGroup> {
         let mut all = std::mem::take(&mut self.categories);
         for recipe in &self.recipes {
             let fields = recipe.fields(self.category_id(recipe.dish.family.category));

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 use jiff::{Timestamp, tz::TimeZone};
 use nagaya_seed::{
-    DAY_MILLIS, Error, MAX_ATTEMPTS, RETRY_PAUSE, Rng, SeedContext, SeedOutcome, SeedStep, SeedSteps, Seeder, stamp,
+    DAY_MILLIS, Error, MAX_ATTEMPTS, RETRY_PAUSE, Rng, SeedContext, SeedStep, SeedSteps, SeededItem, Seeder, stamp,
 };
 use nagaya_tenancy::{ChangeSet, IdGenerator, RecordOwner, Tenant};
 use serde_json::{Map, Value as Json};
@@ -78,8 +78,8 @@ impl Seeder for UserSeeder {
         let plans = plans::build_plans(&context, &book, &user);
         let mut all = account::build_account(&context, &user);
         all.extend(food::build_food(&context, &book, &user, &plans));
-        all.extend(book.groups(&user));
-        all.extend(plans.groups(&context));
+        all.extend(book.into_write_groups(&user));
+        all.extend(plans.into_write_groups(&context));
         steps(tenant, context, all)
     }
 }
@@ -141,11 +141,11 @@ impl WriteGroup {
         }
     }
 
-    async fn write(&self, tenant: &Tenant) -> Result<Vec<SeedOutcome>, Error> {
+    async fn write(&self, tenant: &Tenant) -> Result<Vec<SeededItem>, Error> {
         let results = |created| {
             self.items
                 .iter()
-                .map(|item| SeedOutcome { entity: item.entity, was_created: created, deleted: false })
+                .map(|item| SeededItem { entity: item.entity, was_created: created, deleted: false })
                 .collect()
         };
         let mut unsure = false;

@@ -156,7 +156,7 @@ impl Meal {
 }
 
 impl Plans {
-    pub(super) fn groups(self, context: &SeedContext<'_>) -> Vec<WriteGroup> {
+    pub(super) fn into_write_groups(self, context: &SeedContext<'_>) -> Vec<WriteGroup> {
         let logs = self.cooked.iter().enumerate().map(|(n, meal)| {
             let mut rng = context.rng_for_item("cooklog", n);
             let moment = meal.day + meal.hour * HOUR_MILLIS + rng.between(0, 5_400) * SECOND_MILLIS;

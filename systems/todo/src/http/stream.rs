@@ -39,7 +39,7 @@ async fn stream(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     let lines = stream::unfold(Some(listener), |listener| async move {
         let mut listener: FeedListener = listener?;
         let line = match tokio::time::timeout(KEEP_ALIVE_INTERVAL, listener.next()).await {
-            Ok(Some(event)) => server_sent(&event),
+            Ok(Some(event)) => server_sent_event(&event),
             // Too far behind, or the server stops: the client reconnects after the last event that it has.
             Ok(None) => return None,
             Err(_elapsed) => ": still here\n\n".to_owned(),
@@ -52,7 +52,7 @@ async fn stream(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     Ok(Answer::new(StatusCode::OK, Content::Stream("text/event-stream", body)))
 }
 
-fn server_sent(event: &RecordedEvent) -> String {
+fn server_sent_event(event: &RecordedEvent) -> String {
     let data = json!({
         "aggregateId": event.aggregate,
         "aggregateVersion": event.version,

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use nagaya_store::{Error, ErrorKind};
 
-use super::position::{NextRecord, Progress, ShardPosition};
+use super::position::{NextRecord, ShardPosition, ShardProgress};
 
 /// A shard, as the server describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,14 +40,14 @@ pub(super) fn advance(frontier: &[ShardPosition], shards: &[Shard]) -> Result<Ve
         }
     }
     for position in frontier {
-        let has_successor = position.progress == Progress::Done && children.contains_key(position.shard.as_str());
+        let has_successor = position.progress == ShardProgress::Done && children.contains_key(position.shard.as_str());
         if !known.contains_key(position.shard.as_str()) && !has_successor {
             return Err(ErrorKind::Gap.into());
         }
     }
 
     let done: HashMap<&str, bool> =
-        frontier.iter().map(|position| (position.shard.as_str(), position.progress == Progress::Done)).collect();
+        frontier.iter().map(|position| (position.shard.as_str(), position.progress == ShardProgress::Done)).collect();
     let read = ancestors(frontier, &known);
     let mut states: HashMap<&str, ShardState> = HashMap::new();
     for shard in parents_first(shards, &known) {
@@ -73,7 +73,7 @@ pub(super) fn advance(frontier: &[ShardPosition], shards: &[Shard]) -> Result<Ve
         let is_reached = |child: &&str| {
             done.contains_key(child) || matches!(states.get(child), Some(ShardState::AlreadyRead | ShardState::Ready))
         };
-        position.progress == Progress::Done
+        position.progress == ShardProgress::Done
             && children.get(position.shard.as_str()).is_some_and(|children| children.iter().all(is_reached))
     };
     let kept = frontier.iter().filter(|position| !is_succeeded(position)).cloned();
@@ -90,7 +90,7 @@ pub(super) fn frontier_from(shards: &[Shard], since: i64) -> Vec<ShardPosition> 
     let leaves = shards.iter().filter(|shard| !parents.contains(shard.id.as_str()));
     let position = |shard: &Shard| {
         let next = NextRecord { since: Some(since), ..NextRecord::default() };
-        ShardPosition { shard: shard.id.clone(), progress: Progress::Reading(next) }
+        ShardPosition { shard: shard.id.clone(), progress: ShardProgress::Reading(next) }
     };
     leaves.map(position).collect()
 }
@@ -143,7 +143,7 @@ mod tests {
     /// Positions as shard ids, with a `!` when read to the end.
     fn frontier(text: &str) -> Vec<ShardPosition> {
         let position = |text: &str| match text.strip_suffix('!') {
-            Some(shard) => ShardPosition { shard: shard.to_owned(), progress: Progress::Done },
+            Some(shard) => ShardPosition { shard: shard.to_owned(), progress: ShardProgress::Done },
             None => ShardPosition::beginning(text),
         };
         text.split_whitespace().map(position).collect()
@@ -198,7 +198,7 @@ mod tests {
         let positions = frontier_from(&shards("a b<a c<b d"), 7);
         let next = NextRecord { since: Some(7), ..NextRecord::default() };
         let position =
-            |shard: &str| ShardPosition { shard: shard.to_owned(), progress: Progress::Reading(next.clone()) };
+            |shard: &str| ShardPosition { shard: shard.to_owned(), progress: ShardProgress::Reading(next.clone()) };
         assert_eq!(positions, [position("c"), position("d")]);
         // Older shards are not added later.
         assert_eq!(advance(&positions, &shards("a b<a c<b d")).expect("no gap"), positions);

@@ -22,7 +22,7 @@ use nagaya_store::{ChangePage, ChangeRecord, Error, ErrorKind, StartPosition};
 
 use self::{
     cache::Stream,
-    position::{Position, Progress, ShardPosition},
+    position::{Position, ShardPosition, ShardProgress},
     shard::ShardReader,
 };
 pub(crate) use self::{cache::StreamCache, empty_maps::EmptyMapTyper};
@@ -61,7 +61,7 @@ pub(crate) async fn changes(
         }
         StartPosition::Oldest => {
             let stream = engine.stream(table, Duration::ZERO).await?;
-            let position = Position { stream: stream.label.clone(), at: seconds(), shards: Vec::new() };
+            let position = Position { stream: stream.label.clone(), at: now_seconds(), shards: Vec::new() };
             ChangeReader::new(&reader, stream, position, limit).run(true).await
         }
         StartPosition::After(saved) => {
@@ -72,7 +72,7 @@ pub(crate) async fn changes(
             if stream.label != position.stream || !position.shards.iter().all(is_known) {
                 stream = engine.stream(table, Duration::ZERO).await?;
             }
-            let is_expired = seconds().saturating_sub(position.at) > RETENTION.as_secs().cast_signed();
+            let is_expired = now_seconds().saturating_sub(position.at) > RETENTION.as_secs().cast_signed();
             if stream.label != position.stream
                 || (is_expired && position.shards.iter().any(|position| position.progress.is_unanchored()))
             {
@@ -88,7 +88,7 @@ pub(crate) async fn changes(
 /// A cached iterator begins exactly there, and is valid for a quarter of an hour. The position has the time as well, for
 /// readers without that iterator: they may get some records from before, and miss none from after.
 async fn position_now(reader: &ShardReader<'_>, stream: &Stream) -> Result<Position, Error> {
-    let (at, since) = (seconds(), reader.engine.stream_cache.unique_time(millis()));
+    let (at, since) = (now_seconds(), reader.engine.stream_cache.unique_time(now_millis()));
     let shards = lineage::frontier_from(&stream.shards, since);
     let iterators: Vec<_> = shards.iter().map(|position| reader.begin_now(stream, position)).collect();
     concurrently(iterators).await?;
@@ -140,15 +140,15 @@ impl<'r, 'e> ChangeReader<'r, 'e> {
             self.open_children().await?;
         }
         self.anchor_new_shards().await?;
-        if self.position.at.saturating_add(RENEWAL_SECONDS) < seconds() && self.unanchored().next().is_none() {
-            self.position.at = seconds();
+        if self.position.at.saturating_add(RENEWAL_SECONDS) < now_seconds() && self.unanchored().next().is_none() {
+            self.position.at = now_seconds();
         }
         Ok(ChangePage { records: self.records, next: self.position.save() })
     }
 
     /// The shards to read next: at most one for each record of the limit.
     fn next_shards(&self) -> Vec<ShardPosition> {
-        let open = self.position.shards.iter().filter(|position| position.progress != Progress::Done);
+        let open = self.position.shards.iter().filter(|position| position.progress != ShardProgress::Done);
         open.filter(|position| !self.visited.contains(&position.shard)).take(self.limit).cloned().collect()
     }
 
@@ -157,7 +157,7 @@ impl<'r, 'e> ChangeReader<'r, 'e> {
         let share = self.limit / shards.len();
         let pages = shards.iter().map(|position| self.reader.page(&self.stream, position, share)).collect();
         let pages = concurrently(pages).await?;
-        let open = self.position.shards.iter().filter(|position| position.progress != Progress::Done).count();
+        let open = self.position.shards.iter().filter(|position| position.progress != ShardProgress::Done).count();
         for (position, page) in shards.iter().zip(pages) {
             self.records.extend(page.records);
             if !page.has_skipped {
@@ -166,7 +166,7 @@ impl<'r, 'e> ChangeReader<'r, 'e> {
             let Some(at) = self.position.shards.iter().position(|other| other.shard == position.shard) else {
                 continue;
             };
-            self.has_ended |= page.progress == Progress::Done;
+            self.has_ended |= page.progress == ShardProgress::Done;
             self.position.shards[at].progress = page.progress;
             if shards.len() < open {
                 let moved = self.position.shards.remove(at);
@@ -180,7 +180,7 @@ impl<'r, 'e> ChangeReader<'r, 'e> {
     async fn open_children(&mut self) -> Result<(), Error> {
         let childless = |position: &ShardPosition| {
             let is_child = |shard: &lineage::Shard| shard.parent.as_ref() == Some(&position.shard);
-            position.progress == Progress::Done && !self.stream.shards.iter().any(is_child)
+            position.progress == ShardProgress::Done && !self.stream.shards.iter().any(is_child)
         };
         if self.position.shards.iter().any(childless) {
             let age =
@@ -208,7 +208,7 @@ impl<'r, 'e> ChangeReader<'r, 'e> {
             let anchors = fresh.iter().map(|position| self.reader.anchor(&self.stream, position)).collect();
             let anchors = concurrently(anchors).await?;
             for (position, progress) in fresh.into_iter().zip(anchors) {
-                self.has_ended |= progress == Progress::Done;
+                self.has_ended |= progress == ShardProgress::Done;
                 if let Some(found) = self.position.shards.iter_mut().find(|other| other.shard == position.shard) {
                     found.progress = progress;
                 }
@@ -231,11 +231,11 @@ async fn concurrently<T>(calls: Vec<impl Future<Output = Result<T, Error>>>) -> 
 }
 
 /// Milliseconds since 1970 by the machine's clock: compared with the server's time, not with an item's expiry.
-fn millis() -> i64 {
+fn now_millis() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-fn seconds() -> i64 {
-    millis().div_euclid(1000)
+fn now_seconds() -> i64 {
+    now_millis().div_euclid(1000)
 }

@@ -27,12 +27,12 @@ pub(super) struct Position {
 pub(super) struct ShardPosition {
     /// The id of the shard.
     pub(super) shard: String,
-    pub(super) progress: Progress,
+    pub(super) progress: ShardProgress,
 }
 
 /// How far a shard has been read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Progress {
+pub(super) enum ShardProgress {
     /// Up to this record.
     Reading(NextRecord),
     /// To its end.
@@ -59,10 +59,10 @@ pub(super) enum RecordPosition {
     After(String),
 }
 
-impl Progress {
+impl ShardProgress {
     /// Whether there is no sequence number, so that only [`Position::at`] shows whether records have been missed.
     pub(super) fn is_unanchored(&self) -> bool {
-        matches!(self, Progress::Reading(NextRecord { at: RecordPosition::Beginning, .. }))
+        matches!(self, ShardProgress::Reading(NextRecord { at: RecordPosition::Beginning, .. }))
     }
 }
 
@@ -91,14 +91,14 @@ impl Position {
 impl ShardPosition {
     /// A shard from its beginning.
     pub(super) fn beginning(shard: &str) -> Self {
-        ShardPosition { shard: shard.to_owned(), progress: Progress::Reading(NextRecord::default()) }
+        ShardPosition { shard: shard.to_owned(), progress: ShardProgress::Reading(NextRecord::default()) }
     }
 
     fn save(&self) -> String {
         let shard = &self.shard;
         match &self.progress {
-            Progress::Done => format!("{shard}!"),
-            Progress::Reading(NextRecord { at, since }) => {
+            ShardProgress::Done => format!("{shard}!"),
+            ShardProgress::Reading(NextRecord { at, since }) => {
                 let at = match at {
                     RecordPosition::Beginning => String::new(),
                     RecordPosition::At(number) => format!("={number}"),
@@ -112,7 +112,7 @@ impl ShardPosition {
 
     fn parse(saved: &str) -> Option<Self> {
         if let Some(shard) = saved.strip_suffix('!') {
-            return Some(ShardPosition { shard: shard.to_owned(), progress: Progress::Done });
+            return Some(ShardPosition { shard: shard.to_owned(), progress: ShardProgress::Done });
         }
         let (rest, since) = match saved.split_once('~') {
             Some((rest, since)) => (rest, Some(since.parse().ok()?)),
@@ -127,7 +127,7 @@ impl ShardPosition {
             (None, Some((shard, after))) => (shard, RecordPosition::After(number(after)?)),
             (None, None) => (rest, RecordPosition::Beginning),
         };
-        let progress = Progress::Reading(NextRecord { at, since });
+        let progress = ShardProgress::Reading(NextRecord { at, since });
         (!shard.is_empty()).then(|| ShardPosition { shard: shard.to_owned(), progress })
     }
 }
@@ -137,12 +137,12 @@ mod tests {
     use super::*;
 
     fn reading(shard: &str, at: RecordPosition, since: Option<i64>) -> ShardPosition {
-        ShardPosition { shard: shard.to_owned(), progress: Progress::Reading(NextRecord { at, since }) }
+        ShardPosition { shard: shard.to_owned(), progress: ShardProgress::Reading(NextRecord { at, since }) }
     }
 
     #[test]
     fn a_serialized_position_parses_to_itself() {
-        let done = ShardPosition { shard: "shardId-3".to_owned(), progress: Progress::Done };
+        let done = ShardPosition { shard: "shardId-3".to_owned(), progress: ShardProgress::Done };
         let shards = vec![
             reading("shardId-1", RecordPosition::Beginning, None),
             reading("shardId-2", RecordPosition::After("000000000000000000007".to_owned()), None),

@@ -15,7 +15,7 @@ use nagaya_store::{ChangeRecord, Error, ErrorKind, KeySchema};
 
 use super::{
     cache::Stream,
-    position::{NextRecord, Progress, RecordPosition, ShardPosition},
+    position::{NextRecord, RecordPosition, ShardPosition, ShardProgress},
     record,
 };
 use crate::engine::Dynamodb;
@@ -34,7 +34,7 @@ const CLOCK_SKEW: i64 = 10 * 60;
 pub(super) struct ShardPage {
     pub(super) records: Vec<ChangeRecord>,
     /// The progress after the page.
-    pub(super) progress: Progress,
+    pub(super) progress: ShardProgress,
     /// Whether records were skipped because they are too old.
     pub(super) has_skipped: bool,
 }
@@ -89,8 +89,8 @@ impl ShardReader<'_> {
         position: &ShardPosition,
         limit: usize,
     ) -> Result<ShardPage, Error> {
-        let Progress::Reading(next) = &position.progress else {
-            return Ok(ShardPage { records: Vec::new(), progress: Progress::Done, has_skipped: false });
+        let ShardProgress::Reading(next) = &position.progress else {
+            return Ok(ShardPage { records: Vec::new(), progress: ShardProgress::Done, has_skipped: false });
         };
         let (iterator, found) = self.records(stream, &position.shard, next, limit).await?;
         let read = found.records.unwrap_or_default().into_iter().map(|record| record::decode(self.schema, record));
@@ -110,16 +110,16 @@ impl ShardReader<'_> {
             Some(token) => {
                 let iterator = ShardIterator { token, taken: Instant::now(), ..iterator };
                 self.engine.stream_cache.iterators.put(stream, &position.shard, &next, iterator);
-                Progress::Reading(next)
+                ShardProgress::Reading(next)
             }
-            None => Progress::Done,
+            None => ShardProgress::Done,
         };
         Ok(ShardPage { records, progress, has_skipped })
     }
 
     /// Notes the sequence number of the first record of an unread shard, without reading the record.
-    pub(super) async fn anchor(&self, stream: &Stream, position: &ShardPosition) -> Result<Progress, Error> {
-        let Progress::Reading(next) = &position.progress else { return Ok(Progress::Done) };
+    pub(super) async fn anchor(&self, stream: &Stream, position: &ShardPosition) -> Result<ShardProgress, Error> {
+        let ShardProgress::Reading(next) = &position.progress else { return Ok(ShardProgress::Done) };
         let (iterator, found) = self.records(stream, &position.shard, next, 1).await?;
         let first = found.records().first().map(|record| record.dynamodb().and_then(|stored| stored.sequence_number()));
         match (first, found.next_shard_iterator()) {
@@ -128,16 +128,16 @@ impl ShardReader<'_> {
                     number.ok_or_else(|| Error::engine("the server sent a change without a sequence number"))?;
                 let next = NextRecord { at: RecordPosition::At(number.to_owned()), since: next.since };
                 self.engine.stream_cache.iterators.put(stream, &position.shard, &next, iterator);
-                Ok(Progress::Reading(next))
+                Ok(ShardProgress::Reading(next))
             }
             (None, Some(_)) => Ok(position.progress.clone()),
-            (None, None) => Ok(Progress::Done),
+            (None, None) => Ok(ShardProgress::Done),
         }
     }
 
     /// Caches an iterator that begins with the next record to be written.
     pub(super) async fn begin_now(&self, stream: &Stream, position: &ShardPosition) -> Result<(), Error> {
-        let Progress::Reading(next) = &position.progress else { return Ok(()) };
+        let ShardProgress::Reading(next) = &position.progress else { return Ok(()) };
         let taken = Instant::now();
         let token = self.iterator(stream, &position.shard, ShardIteratorType::Latest, None).await?;
         let iterator = ShardIterator { token, is_exact: true, taken };
@@ -147,7 +147,7 @@ impl ShardReader<'_> {
 
     /// Removes the cached iterator of a position.
     pub(super) fn forget(&self, stream: &Stream, position: &ShardPosition) {
-        if let Progress::Reading(next) = &position.progress {
+        if let ShardProgress::Reading(next) = &position.progress {
             self.engine.stream_cache.iterators.forget(stream, &position.shard, next);
         }
     }

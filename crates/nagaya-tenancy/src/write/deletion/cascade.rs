@@ -13,9 +13,9 @@ use crate::{
 };
 
 /// Actions of a set that deletes several items; one is left for the check of the mark.
-const ACTIONS: usize = limits::MAX_ACTIONS - 1;
+const MAX_SET_ACTIONS: usize = limits::MAX_ACTIONS - 1;
 /// Bytes of such a set, most of them for audit entries.
-const BYTES: usize = limits::MAX_WRITE_SET_BYTES / 2;
+const MAX_SET_BYTES: usize = limits::MAX_WRITE_SET_BYTES / 2;
 /// How often the referring items of an item are read while they keep changing.
 const PASSES: usize = 1_000;
 
@@ -127,7 +127,7 @@ impl Deletion<'_> {
             let actions = removal.len();
             let bytes = removal.iter().cloned().collect::<WriteSet>().put_bytes();
             match sets.last_mut() {
-                Some(last) if last.1 + actions <= ACTIONS && last.2 + bytes <= BYTES => {
+                Some(last) if last.1 + actions <= MAX_SET_ACTIONS && last.2 + bytes <= MAX_SET_BYTES => {
                     last.0.push(removal);
                     last.1 += actions;
                     last.2 += bytes;
