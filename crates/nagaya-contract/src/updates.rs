@@ -217,9 +217,12 @@ fn values_inside_maps_and_lists_are_set() -> Examples {
 
 fn an_index_beyond_the_end_appends() -> Examples {
     let longer = list([0.into(), 1.into(), 2.into(), 3.into(), "x".into()]);
+    let longest = list([0.into(), 1.into(), 2.into(), 3.into(), "x".into(), 5.into()]);
     vec![
         (Update::new().set(at("list").index(4), "x"), vec![("list", Some(longer.clone()))]),
-        (Update::new().set(at("list").index(40), "x"), vec![("list", Some(longer))]),
+        (Update::new().set(at("list").index(40), "x"), vec![("list", Some(longer.clone()))]),
+        // In the order of the indexes, and not of the changes.
+        (Update::new().add(at("list").index(5), 5).set(at("list").index(4), "x"), vec![("list", Some(longest))]),
     ]
 }
 

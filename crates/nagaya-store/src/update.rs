@@ -137,33 +137,37 @@ impl Update {
     pub fn apply(&self, item: &Item) -> Result<Item, InvalidUpdate> {
         self.check()?;
         let mut new = item.clone();
-        // List elements are removed from the back, so that the indexes of the others stay valid.
+        let mut values: Vec<(&UpdateAction, Value)> = Vec::new();
         let mut removals: Vec<&UpdateAction> = Vec::new();
         for change in &self.actions {
             match change {
                 UpdateAction::Set(path, assign) => {
-                    let value = assign.value(item).map_err(|reason| change.bad(reason))?;
-                    set_at(&mut new, path, value).ok_or_else(|| change.bad(NO_CONTAINER))?;
+                    require_container(item, path).map_err(|reason| change.bad(reason))?;
+                    values.push((change, assign.value(item).map_err(|reason| change.bad(reason))?));
                 }
                 UpdateAction::Remove(path) => {
                     require_container(item, path).map_err(|reason| change.bad(reason))?;
                     removals.push(change);
                 }
                 UpdateAction::Add(path, value) => {
-                    let sum = add(item.value_at(path), value).map_err(|reason| change.bad(reason))?;
-                    set_at(&mut new, path, sum).ok_or_else(|| change.bad(NO_CONTAINER))?;
+                    require_container(item, path).map_err(|reason| change.bad(reason))?;
+                    values.push((change, add(item.value_at(path), value).map_err(|reason| change.bad(reason))?));
                 }
                 UpdateAction::Delete(path, value) => {
                     require_container(item, path).map_err(|reason| change.bad(reason))?;
                     match delete(item.value_at(path), value).map_err(|reason| change.bad(reason))? {
-                        Some(left) => {
-                            set_at(&mut new, path, left);
-                        }
+                        Some(left) => values.push((change, left)),
                         None => removals.push(change),
                     }
                 }
             }
         }
+        // Values that are appended to a list come in the order of their indexes.
+        values.sort_by(|(one, _), (other, _)| one.path().segments().cmp(other.path().segments()));
+        for (change, value) in values {
+            set_at(&mut new, change.path(), value).ok_or_else(|| change.bad(NO_CONTAINER))?;
+        }
+        // List elements are removed from the back, so that the indexes of the others stay valid.
         removals.sort_by(|one, other| other.path().segments().cmp(one.path().segments()));
         for removal in removals {
             remove_at(&mut new, removal.path());
