@@ -12,7 +12,7 @@ use nagaya_design::{CheckResult, Design, Engine, Severity, check};
 use nagaya_server::System;
 
 use super::report;
-use crate::systems::{self, Objects};
+use crate::systems::{self, Resources};
 
 /// A design file and its text.
 #[derive(Debug)]
@@ -68,8 +68,8 @@ pub(super) fn design(path: &Path, engines: &[Engine]) -> anyhow::Result<Option<D
 }
 
 /// A built-in system, or the one that a design file describes; `None` after showing what is wrong with the design.
-pub(super) fn system(name: &str, engine: Engine, objects: &Objects) -> anyhow::Result<Option<System>> {
-    if let Some(system) = systems::find(name, objects)? {
+pub(super) fn system(name: &str, engine: Engine, resources: &Resources) -> anyhow::Result<Option<System>> {
+    if let Some(system) = systems::find(name, resources)? {
         return Ok(Some(system));
     }
     let path = Path::new(name);
@@ -89,7 +89,7 @@ pub(super) fn system(name: &str, engine: Engine, objects: &Objects) -> anyhow::R
 pub(super) fn systems(
     given: &[String],
     engine: Engine,
-    objects: &Objects,
+    resources: &Resources,
 ) -> anyhow::Result<Option<Vec<(String, System)>>> {
     let mut names = Vec::new();
     for name in given {
@@ -101,7 +101,7 @@ pub(super) fn systems(
     let mut found = Vec::with_capacity(names.len());
     let mut seen = BTreeMap::new();
     for name in names {
-        let Some(system) = system(&name, engine, objects)? else { return Ok(None) };
+        let Some(system) = system(&name, engine, resources)? else { return Ok(None) };
         if let Some(other) = seen.insert(system.name.clone(), name.clone()) {
             bail!(
                 "{other} and {name} both have the name `{}`, which one server cannot tell apart; change one of them",

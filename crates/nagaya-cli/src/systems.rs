@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use anyhow::bail;
 use nagaya_design::{Design, load_checked};
-use nagaya_kondate::LocalPayments;
+use nagaya_kondate::{LocalPayments, NoPayments, PaymentProvider};
 use nagaya_server::System;
 use nagaya_todo::LongNoteStorage;
 
@@ -12,11 +12,17 @@ use nagaya_todo::LongNoteStorage;
 struct BuiltIn {
     name: &'static str,
     design: &'static str,
-    register: fn(&'static str, Design, Objects) -> anyhow::Result<System>,
+    register: fn(&'static str, Design, Resources) -> anyhow::Result<System>,
 }
 
-/// The directory for large objects beside the store; `None` keeps them in memory.
-pub(crate) type Objects = Option<PathBuf>;
+/// What systems need besides a store.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Resources {
+    /// The directory for large objects beside the store; `None` keeps them in memory.
+    pub(crate) objects: Option<PathBuf>,
+    /// Parts that are for development are off, such as the payment provider that takes no money.
+    pub(crate) is_production: bool,
+}
 
 const BUILT_IN_SYSTEMS: [BuiltIn; 5] = [
     BuiltIn { name: "aiagent", design: nagaya_aiagent::SINGLE_DESIGN, register: aiagent },
@@ -41,16 +47,16 @@ pub(crate) fn known_names() -> String {
 }
 
 /// All of them.
-pub(crate) fn all(objects: &Objects) -> anyhow::Result<Vec<System>> {
+pub(crate) fn all(resources: &Resources) -> anyhow::Result<Vec<System>> {
     // One after the other: side by side they would leave memory in several heaps that the server does not need again.
-    names().filter_map(|name| find(name, objects).transpose()).collect()
+    names().filter_map(|name| find(name, resources).transpose()).collect()
 }
 
 /// The system with this name.
-pub(crate) fn find(name: &str, objects: &Objects) -> anyhow::Result<Option<System>> {
+pub(crate) fn find(name: &str, resources: &Resources) -> anyhow::Result<Option<System>> {
     let Some(system) = BUILT_IN_SYSTEMS.iter().find(|system| system.name == name) else { return Ok(None) };
     let Some(design) = load_checked(system.design) else { bail!("the design of {name} is not sound") };
-    (system.register)(system.name, design, objects.clone()).map(Some)
+    (system.register)(system.name, design, resources.clone()).map(Some)
 }
 
 /// The text of the design of the system with this name.
@@ -58,20 +64,24 @@ pub(crate) fn design_text(name: &str) -> Option<&'static str> {
     BUILT_IN_SYSTEMS.iter().find(|system| system.name == name).map(|system| system.design)
 }
 
-fn plain(name: &'static str, design: Design, _: Objects) -> anyhow::Result<System> {
+fn plain(name: &'static str, design: Design, _: Resources) -> anyhow::Result<System> {
     Ok(System::named(name, design))
 }
 
-fn aiagent(name: &'static str, design: Design, _: Objects) -> anyhow::Result<System> {
+fn aiagent(name: &'static str, design: Design, _: Resources) -> anyhow::Result<System> {
     Ok(nagaya_aiagent::system(name, design))
 }
 
-fn kondate(name: &'static str, design: Design, _: Objects) -> anyhow::Result<System> {
-    Ok(nagaya_kondate::system(name, design, Arc::new(LocalPayments::default())))
+fn kondate(name: &'static str, design: Design, resources: Resources) -> anyhow::Result<System> {
+    let payments: Arc<dyn PaymentProvider> = match resources.is_production {
+        true => Arc::new(NoPayments),
+        false => Arc::new(LocalPayments::default()),
+    };
+    Ok(nagaya_kondate::system(name, design, payments))
 }
 
-fn todo(name: &'static str, design: Design, objects: Objects) -> anyhow::Result<System> {
-    let notes = objects.map_or_else(LongNoteStorage::in_memory, LongNoteStorage::in_directory);
+fn todo(name: &'static str, design: Design, resources: Resources) -> anyhow::Result<System> {
+    let notes = resources.objects.map_or_else(LongNoteStorage::in_memory, LongNoteStorage::in_directory);
     Ok(nagaya_todo::system(name, design, notes)?)
 }
 
@@ -84,7 +94,7 @@ mod tests {
             assert!(checked.design.is_some(), "{}: {:?}", system.name, checked.diagnostics);
         }
         for name in super::names() {
-            let found = super::find(name, &None).expect("it is sound");
+            let found = super::find(name, &super::Resources::default()).expect("it is sound");
             assert!(found.is_some_and(|system| system.name == name), "{name}");
         }
     }

@@ -136,7 +136,7 @@ fn rotate(keys: &KeyArgs, forget: bool) -> anyhow::Result<Outcome> {
 
 /// The system that a token is for; `None` after showing what is wrong with its design.
 fn system(name: &str) -> anyhow::Result<Option<System>> {
-    source::system(name, Engine::Embedded, &None)
+    source::system(name, Engine::Embedded, &crate::systems::Resources::default())
 }
 
 /// The user of the token, who is the tenant where the claim of both is the same.

@@ -15,6 +15,7 @@ use nagaya::{
     embedded::{EmbeddedStore, Options},
     store::{Key, Store as _, Value as Stored},
 };
+use nagaya_testing::ServeProcess;
 use serde_json::{Value, json};
 
 /// A simulated Lambda runtime: it hands out one event at a time, and takes the response to it.
@@ -25,11 +26,12 @@ struct Runtime {
 }
 
 impl Runtime {
-    fn start(handler: &str, data: &Path) -> Self {
+    fn start(handler: &str, data: &Path, variables: &[(&str, &str)]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("an address");
         let function = Command::new(env!("CARGO_BIN_EXE_nagaya"))
             .args(["lambda", "--data", data.to_str().expect("a path"), "--store", "embedded"])
             .env("_HANDLER", handler)
+            .envs(variables.iter().copied())
             .env("AWS_LAMBDA_RUNTIME_API", listener.local_addr().expect("an address").to_string())
             .env("AWS_LAMBDA_FUNCTION_NAME", "todo")
             .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256")
@@ -127,12 +129,14 @@ fn http(token: &str, method: &str, path: &str, body: &Value) -> Value {
 #[test]
 fn the_api_runs_as_a_lambda_function() {
     let data = tempfile::tempdir().expect("a directory");
-    let place = data.path().to_str().expect("a path");
-    let token =
-        nagaya(&["token", "--system", "todo", "--tenant", "f-123", "--user", "u-1", "--data", place, "--create"])
-            .stdout;
+    // The issuer is another server.
+    let keys = tempfile::tempdir().expect("a directory");
+    let keys = keys.path().to_str().expect("a path");
+    let issuer = ServeProcess::start(Command::new(env!("CARGO_BIN_EXE_nagaya")), &["todo", "--data", keys]);
+    let token = nagaya(&["token", "--system", "todo", "--tenant", "f-123", "--user", "u-1", "--data", keys]).stdout;
     let token = token.trim();
-    let mut runtime = Runtime::start("todo.api", data.path());
+    let variables = [("NAGAYA_ISSUER", issuer.url()), ("NAGAYA_AUDIENCE", "todo")];
+    let mut runtime = Runtime::start("todo.api", data.path(), &variables);
 
     let made = runtime.invoke(&http(token, "POST", "/todos", &json!({ "title": "Buy milk" })));
     assert_eq!(made["statusCode"], 201, "{made}");
@@ -163,7 +167,7 @@ async fn stream_records_update_the_projection_and_failures_are_reported_for_retr
         .replace("\"aggregateVersion\": { \"N\": \"2\" }", "\"aggregateVersion\": { \"S\": \"two\" }");
     let damaged: Value = serde_json::from_str(&damaged).expect("an event is JSON");
     {
-        let mut runtime = Runtime::start("todo.stream", data.path());
+        let mut runtime = Runtime::start("todo.stream", data.path(), &[]);
         let failed = runtime.invoke(&damaged);
         assert_eq!(failed, json!({ "batchItemFailures": [{ "itemIdentifier": "4421584500000000017450439092" }] }));
         // The corrected event, then the same once more: a repeated event changes nothing.

@@ -14,6 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use tempfile::TempDir;
 
 /// A piece of the page.
@@ -99,6 +100,15 @@ fn is_expected(expected: &str, printed: &str) -> bool {
     let (first, last) = (expected.split('…').next(), expected.rsplit('…').next());
     let ends_fit = printed.starts_with(first.unwrap_or_default()) && printed.ends_with(last.unwrap_or_default());
     ends_fit && end_of(expected, printed).is_some() && (expected.contains('…') || expected == printed)
+}
+
+/// A terminal, and the file from which its screen can be read.
+fn open_terminal() -> (fs::File, fs::File) {
+    let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    grantpt(&screen).and_then(|()| unlockpt(&screen)).expect("a terminal that can be used");
+    let path = ptsname(&screen, Vec::new()).expect("a name").into_string().expect("a path");
+    let terminal = fs::OpenOptions::new().read(true).write(true).open(path).expect("a terminal that can be opened");
+    (screen.into(), terminal)
 }
 
 /// What a command did.
@@ -245,9 +255,13 @@ impl Reader {
     }
 
     fn start(&mut self) {
-        let log = fs::File::create(self.directory.path().join("server.log")).expect("a file");
+        let mut log = fs::File::create(self.directory.path().join("server.log")).expect("a file");
+        // Tokens are shown on terminals alone.
+        let (mut screen, terminal) = open_terminal();
         let mut command = self.shell(&format!("exec {}", self.serve_command));
-        self.server = Some(command.stdout(log).spawn().expect("the server starts"));
+        self.server = Some(command.stdout(terminal).spawn().expect("the server starts"));
+        // Reading fails when the server has ended.
+        std::thread::spawn(move || std::io::copy(&mut screen, &mut log));
         self.read_bytes = 0;
         self.wait_for_log("A token for … tenant `…`, valid for 24 hours:\n\neyJ…\n\n  curl -H ");
         self.read_bytes = 0;
@@ -255,7 +269,8 @@ impl Reader {
 
     fn log(&self) -> String {
         let log = fs::read_to_string(self.directory.path().join("server.log")).expect("a file");
-        log.replace(&format!("127.0.0.1:{}", self.port), "127.0.0.1:8080")
+        let log = log.replace("\r\n", "\n").replace(&format!("127.0.0.1:{}", self.port), "127.0.0.1:8080");
+        log.replace(&format!("127.0.0.1:{}", self.port + 1), "127.0.0.1:8081")
     }
 
     /// Waits until the server prints this text.

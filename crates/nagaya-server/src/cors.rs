@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-use crate::{call::REASON_HEADER, observe};
+use crate::{call::REASON_HEADER, limits, observe};
 
 /// How long a browser may cache a preflight answer.
 const MAX_AGE: Duration = Duration::from_secs(600);
@@ -58,11 +58,19 @@ impl Cors {
             observe::CORRELATION_ID,
             observe::CAUSATION_ID,
         ];
+        let response_headers = [
+            header::ETAG,
+            header::LOCATION,
+            header::RETRY_AFTER,
+            observe::REQUEST_ID,
+            limits::RATE_LIMIT,
+            limits::RATE_LIMIT_POLICY,
+        ];
         let layer = CorsLayer::new()
             .allow_origin(allowed)
-            .allow_methods([Method::GET, Method::POST, Method::PATCH, Method::DELETE])
+            .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
             .allow_headers(request_headers)
-            .expose_headers([header::ETAG, header::LOCATION, header::RETRY_AFTER, observe::REQUEST_ID])
+            .expose_headers(response_headers)
             .allow_credentials(self.credentials)
             .max_age(MAX_AGE);
         Some(layer)

@@ -23,11 +23,13 @@ mod routers;
 mod server;
 mod service;
 pub mod smoke;
+mod stream_guard;
 mod system;
 
 pub use self::{
     answer::{Answer, Content, etag_matches, tag},
     call::{Call, REASON_HEADER, RequestOrigin},
+    connection::{Tls, TlsError, TlsFiles},
     cors::{BadOrigin, Cors},
     extension::{CustomHandler, CustomRoute, Extension, ExtensionFuture, StopSignal},
     identity::{

@@ -16,18 +16,23 @@ use axum::{
 use futures_util::{FutureExt as _, future::BoxFuture};
 use nagaya_design::server_path;
 use nagaya_store::{Measurement, MeteredStore, Store as _};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower_http::cors::CorsLayer;
 use tower_layer::Layer as _;
 use tower_service::Service;
 
 use crate::{
     Problem, ProblemCode,
+    connection::ConnectionTable,
+    fallback,
     health::Health,
-    limits::Limits,
+    limits::{Limits, hold_until_sent, large_size},
     observe::{self, Gauges, ObservedRequest, Observer, Rejection, TARGET},
     routers::Routers,
 };
+
+/// Bytes of an answer that one permit stands for.
+const ANSWER_UNIT: usize = 4 * 1024;
 
 /// What every request passes before the router of its system.
 pub(crate) struct Pipeline {
@@ -39,9 +44,11 @@ pub(crate) struct Pipeline {
     /// The store, if it counts its calls.
     store: Option<Arc<MeteredStore>>,
     /// A permit for each request in flight.
-    requests: Semaphore,
-    /// A permit for each open connection.
-    connections: Arc<Semaphore>,
+    requests: Arc<Semaphore>,
+    /// A permit for each [`ANSWER_UNIT`] of large answers that clients have not read yet.
+    answers: Arc<Semaphore>,
+    /// The open connections of the public listener.
+    connections: Arc<ConnectionTable>,
 }
 
 impl Pipeline {
@@ -53,9 +60,10 @@ impl Pipeline {
         cors: Option<CorsLayer>,
         store: Option<Arc<MeteredStore>>,
     ) -> Self {
-        let requests = semaphore(limits.concurrent);
-        let connections = Arc::new(semaphore(limits.connections));
-        Pipeline { routers, limits, observer, health, cors, store, requests, connections }
+        let requests = Arc::new(Semaphore::new(limits.concurrent.min(Semaphore::MAX_PERMITS)));
+        let answers = Arc::new(Semaphore::new((limits.answer_bytes / ANSWER_UNIT).min(Semaphore::MAX_PERMITS)));
+        let connections = ConnectionTable::new(limits.connections, limits.connections_per_address);
+        Pipeline { routers, limits, observer, health, cors, store, requests, answers, connections }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -66,7 +74,7 @@ impl Pipeline {
         &self.health
     }
 
-    pub(crate) fn connections(&self) -> &Arc<Semaphore> {
+    pub(crate) fn connections(&self) -> &Arc<ConnectionTable> {
         &self.connections
     }
 
@@ -90,7 +98,20 @@ impl Pipeline {
         observed.end(response)
     }
 
-    /// The answer to a health probe or a scrape of the metrics.
+    /// Answers a request to the admin listener.
+    pub(crate) async fn answer_admin(&self, peer: &Arc<str>, mut request: Request) -> Response {
+        let observed = self.observer.observe_request(peer, &mut request);
+        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+        if is_read && request.uri().path() == server_path::METRICS {
+            return observed.end_unlogged(self.metrics().await);
+        }
+        match self.probe(request.method(), request.uri().path(), &observed).await {
+            Some(answer) => observed.end_unlogged(answer),
+            None => observed.end(fallback::not_found(request).await),
+        }
+    }
+
+    /// The answer to a health probe.
     async fn probe(&self, method: &Method, path: &str, observed: &ObservedRequest) -> Option<Response> {
         if !matches!(*method, Method::GET | Method::HEAD) {
             return None;
@@ -101,17 +122,14 @@ impl Pipeline {
                 let ready = self.health.ready().await;
                 Some(ready.unwrap_or_else(|problem| problem.into_response(observed.id())))
             }
-            server_path::METRICS => Some(self.metrics().await),
             _ => None,
         }
     }
 
     /// How many requests are in flight, and how many connections are open.
     pub(crate) fn in_use(&self) -> (usize, usize) {
-        let in_use = |limit: usize, semaphore: &Semaphore| {
-            limit.min(Semaphore::MAX_PERMITS).saturating_sub(semaphore.available_permits())
-        };
-        (in_use(self.limits.concurrent, &self.requests), in_use(self.limits.connections, &self.connections))
+        let requests = self.limits.concurrent.min(Semaphore::MAX_PERMITS);
+        (requests.saturating_sub(self.requests.available_permits()), self.connections.len())
     }
 
     async fn metrics(&self) -> Response {
@@ -138,6 +156,12 @@ impl Pipeline {
         response
     }
 
+    /// A permit for an answer of this size; `None` if too many are unread.
+    fn hold_answer(&self, size: usize) -> Option<OwnedSemaphorePermit> {
+        let units = u32::try_from(size.div_ceil(ANSWER_UNIT)).ok()?;
+        Arc::clone(&self.answers).try_acquire_many_owned(units).ok()
+    }
+
     async fn answer_within_limits(&self, observed: &ObservedRequest, request: Request) -> Response {
         let reject = |why, problem: Problem| {
             observed.rejected(why);
@@ -145,13 +169,26 @@ impl Pipeline {
             problem.into_response(observed.id())
         };
         // Over the limit the request is refused at once: a queue here would only use memory.
-        let Ok(_permit) = self.requests.try_acquire() else {
+        let Ok(permit) = Arc::clone(&self.requests).try_acquire_owned() else {
             let problem = Problem::from_code(ProblemCode::OVERLOADED, "The server is busy.");
             return reject(Rejection::Overload, problem.retry_after(1));
         };
+        let is_safe = request.method().is_safe();
         let answering = AssertUnwindSafe(self.routers.find(request.uri().path()).call(request)).catch_unwind();
         match tokio::time::timeout(self.limits.time, answering).await {
-            Ok(Ok(Ok(response))) => response,
+            Ok(Ok(Ok(response))) => match large_size(&response) {
+                None => response,
+                // The request ends when its client has read the answer.
+                Some(size) => match self.hold_answer(size) {
+                    Some(held) => hold_until_sent(response, (permit, held)),
+                    None if !is_safe => hold_until_sent(response, permit),
+                    None => {
+                        let detail = "Too many answers wait for their clients to read them.";
+                        let problem = Problem::from_code(ProblemCode::OVERLOADED, detail);
+                        reject(Rejection::Overload, problem.retry_after(1))
+                    }
+                },
+            },
             Ok(Ok(Err(never))) => match never {},
             Ok(Err(_panic)) => {
                 let at = observe::last_panic();
@@ -185,8 +222,4 @@ impl<'p> Service<Request> for LimitedService<'p> {
         let (pipeline, observed) = (self.pipeline, self.observed);
         Box::pin(async move { Ok(pipeline.answer_within_limits(observed, request).await) })
     }
-}
-
-fn semaphore(permits: usize) -> Semaphore {
-    Semaphore::new(permits.min(Semaphore::MAX_PERMITS))
 }

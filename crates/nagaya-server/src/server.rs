@@ -12,7 +12,9 @@ use nagaya_tenancy::Nagaya;
 use tokio::{net::TcpListener, task::JoinSet};
 
 use crate::{
-    Cors, LocalIssuer, StopSignal, System, connection, fallback,
+    Cors, LocalIssuer, StopSignal, System, Tls,
+    connection::{self, Listeners},
+    fallback,
     health::Health,
     identity::Verifier,
     limits::{Limits, SystemLimits},
@@ -49,6 +51,8 @@ pub struct Server {
     slow_request: Duration,
     started: Instant,
     store: Option<Arc<MeteredStore>>,
+    tls: Option<Arc<Tls>>,
+    admin: Option<TcpListener>,
 }
 
 impl Server {
@@ -70,6 +74,8 @@ impl Server {
             slow_request: SLOW_REQUEST,
             started: Instant::now(),
             store: None,
+            tls: None,
+            admin: None,
         }
     }
 
@@ -102,6 +108,17 @@ impl Server {
     /// When the process started, for the log line `ready`; by default when this server was created.
     pub fn started(&mut self, started: Instant) {
         self.started = started;
+    }
+
+    /// Serves the public listener with TLS.
+    pub fn tls(&mut self, tls: Tls) {
+        self.tls = Some(Arc::new(tls));
+    }
+
+    /// Serves `/healthz`, `/readyz` and `/metrics` on this listener too, and nothing else. The metrics are there alone: they
+    /// tell how much is done for all tenants together.
+    pub fn admin_listener(&mut self, listener: TcpListener) {
+        self.admin = Some(listener);
     }
 
     /// Shows the calls to this store and its measurements in `/metrics`.
@@ -156,7 +173,11 @@ impl Server {
         RequestHandler { pipeline: Arc::new(self.pipeline()) }
     }
 
-    fn pipeline(self) -> Pipeline {
+    fn pipeline(mut self) -> Pipeline {
+        if self.trusted_proxies > 0 {
+            // All connections come from the addresses of the proxies.
+            Arc::make_mut(&mut self.limits).connections_per_address = usize::MAX;
+        }
         let observer = Arc::new(Observer::new(self.metrics, self.trusted_proxies, self.log_key, self.slow_request));
         // A system at the root has its own page there.
         let has_root = self.systems.iter().any(|system| system.path.is_empty());
@@ -169,7 +190,7 @@ impl Server {
     }
 
     /// Answers requests until `stop`, and finishes those in flight.
-    pub async fn run(self, listener: TcpListener, stop: impl Future<Output = ()>) {
+    pub async fn run(mut self, listener: TcpListener, stop: impl Future<Output = ()>) {
         let (stop_sender, stop_signal) = StopSignal::new();
         let mut background = JoinSet::new();
         for mount in &self.mounts {
@@ -184,27 +205,32 @@ impl Server {
         }
         let (health, systems, started) = (Arc::clone(&self.health), self.systems.len(), self.started);
         let address = address.map(|address| address.to_string()).unwrap_or_default();
-        let mut loggers = JoinSet::new();
+        let mut helpers = JoinSet::new();
         let stores = Arc::clone(&health);
-        loggers.spawn(async move { stores.log_stores().await });
-        loggers.spawn(async move {
+        helpers.spawn(async move { stores.log_stores().await });
+        helpers.spawn(async move {
             health.wait_until_ready().await;
             let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
             tracing::info!(target: TARGET, address, systems, ms, "ready");
         });
+        let (tls, admin) = (self.tls.take(), self.admin.take());
+        if let Some(tls) = tls.clone() {
+            helpers.spawn(async move { tls.reload().await });
+        }
+        let listeners = Listeners { public: listener, tls, admin };
         let shutdown_delay = self.shutdown_delay;
         // Background work continues while requests still come: some of them wait for it.
         let draining = move || {
             let _ = stop_sender.send(true);
         };
-        let stopping = connection::serve(listener, Arc::new(self.pipeline()), shutdown_delay, stop, draining).await;
+        let stopping = connection::serve(listeners, Arc::new(self.pipeline()), shutdown_delay, stop, draining).await;
         if tokio::time::timeout(BACKGROUND_STOP_LIMIT, async { while background.join_next().await.is_some() {} })
             .await
             .is_err()
         {
             tracing::warn!(target: TARGET, "some background work did not end before the shutdown limit");
         }
-        drop(loggers);
+        drop(helpers);
         let ms = u64::try_from(stopping.elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::info!(target: TARGET, ms, "stopped");
     }

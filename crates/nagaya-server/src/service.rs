@@ -1,12 +1,12 @@
 //! A system while it is served: its router, and the steps of a request from its route to its answer.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{
     Router,
     body::{Body, HttpBody as _},
     extract::{RawPathParams, Request, rejection::RawPathParamsRejection},
-    http::{Method, header, request::Parts},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts},
     response::Response,
     routing::{MethodFilter, MethodRouter, on},
 };
@@ -15,14 +15,15 @@ use nagaya_tenancy::Nagaya;
 use serde_json::{Map, Value as Json};
 
 use crate::{
-    Answer, Call, Caller, CustomRoute, Problem, ProblemCode, System, Verifier, body, derived, fallback,
-    limits::SystemLimits,
+    Answer, Call, Caller, Content, CustomRoute, Problem, ProblemCode, System, Verifier, body, derived, fallback,
+    limits::{Permit, RATE_LIMIT, RATE_LIMIT_POLICY, RateStatus, Refusal, SystemLimits, hold_until_sent, large_size},
     observe::{Metrics, RequestLog, RouteMetrics},
     openapi,
     pages::{self, SignIn},
     roles,
     route::{Operation, Route, positional},
     routers::CurrentRouter,
+    stream_guard::StreamGuard,
 };
 
 /// A system on a store, with its verifier and its limits.
@@ -34,6 +35,8 @@ pub(crate) struct SystemService {
     mount: Arc<str>,
     routes: Vec<Arc<Route>>,
     custom: Vec<CustomRoute>,
+    /// Whether a route answers with a stream.
+    has_streams: bool,
 }
 
 impl SystemService {
@@ -45,7 +48,8 @@ impl SystemService {
         mount: Arc<str>,
     ) -> Self {
         let (routes, custom) = system.routes();
-        SystemService { system, nagaya, verifier, limits, mount, routes, custom }
+        let has_streams = custom.iter().any(|route| route.stream_media_type.is_some());
+        SystemService { system, nagaya, verifier, limits, mount, routes, custom, has_streams }
     }
 
     /// The router of the system; requests that no route matches go to `otherwise`.
@@ -93,13 +97,23 @@ impl SystemService {
         let log = parts.extensions.remove::<Arc<RequestLog>>().unwrap_or_default();
         log.matched(metrics);
         let path = parameters.iter().map(|(_, value)| value.to_owned()).collect();
-        let response = match self.answer(route, path, parts, &mut body, &log).await {
+        let is_safe = parts.method.is_safe();
+        let mut admission = Admission::default();
+        let response = match self.answer(route, path, parts, &mut body, &log, &mut admission).await {
             Ok(answer) => answer.into_response(),
-            Err(problem) => {
-                log.failed(&problem);
-                problem.into_response(&log.origin.request)
-            }
+            Err(problem) => failed(problem, &log),
         };
+        let mut response = match (admission.permit, large_size(&response)) {
+            // What the client has not read yet counts. A write has been done, and is answered in any case.
+            (Some(mut permit), Some(size)) => match permit.reserve_answer(size) || !is_safe {
+                true => hold_until_sent(response, permit),
+                false => failed(too_much_unread(), &log),
+            },
+            _ => response,
+        };
+        if let Some(rate) = admission.rate {
+            rate_headers(rate, response.headers_mut());
+        }
         body::drain(body, response).await
     }
 
@@ -110,13 +124,15 @@ impl SystemService {
         parts: Parts,
         body: &mut Body,
         log: &RequestLog,
+        admission: &mut Admission,
     ) -> Result<Answer, Problem> {
         // The token is valid, and its tenant is within its quota.
-        let caller = self.caller(&route, &parts).await?;
+        let address = log.origin.address.clone();
+        let (caller, token) = self.caller(&route, &parts, address.as_deref().unwrap_or_default()).await?;
         if !caller.is_visitor() {
             log.authenticated(&caller);
         }
-        let _permit = self.limits.admit(&caller, log.origin.address.as_deref())?;
+        admission.admit(self.limits.admit(&caller, address.as_deref()))?;
         // The roles of the token allow the route.
         roles::authorize(&self.system.design, &route, &self.custom, &caller)?;
         // The store accepts writes. Checked here because a custom route may call other services before it writes.
@@ -140,7 +156,9 @@ impl SystemService {
         if let Operation::Custom(id) = call.route.operation {
             let handler =
                 id.find_in(&self.custom).map(|route| Arc::clone(&route.handler)).ok_or_else(Problem::not_found)?;
-            return handler(Arc::new(call)).await;
+            let caller = Arc::clone(&call.caller);
+            let answer = handler(Arc::new(call)).await?;
+            return self.guard_stream(answer, &caller, token, address.as_deref());
         }
         call.reject_fields_of_the_layer()?;
         let extension = &self.system.extension;
@@ -152,11 +170,33 @@ impl SystemService {
         Ok(answer)
     }
 
-    /// The caller that the token names; a visitor where there is no token and the route needs none.
-    async fn caller(&self, route: &Route, parts: &Parts) -> Result<Arc<Caller>, Problem> {
+    /// The same answer; a stream has permits of its own, and ends when its token is no longer valid.
+    fn guard_stream(
+        &self,
+        mut answer: Answer,
+        caller: &Caller,
+        token: Option<Arc<str>>,
+        address: Option<&str>,
+    ) -> Result<Answer, Problem> {
+        if let Content::Stream(_, body) = &mut answer.content {
+            let permit = self.limits.admit_stream(caller, address)?;
+            let token = token.map(|token| (Arc::clone(&self.verifier), token));
+            let guard = StreamGuard::new(std::mem::take(body), token, permit);
+            *body = Body::new(guard);
+        }
+        Ok(answer)
+    }
+
+    /// The caller that the token names, and the token; a visitor where there is no token and the route needs none.
+    async fn caller(
+        &self,
+        route: &Route,
+        parts: &Parts,
+        address: &str,
+    ) -> Result<(Arc<Caller>, Option<Arc<str>>), Problem> {
         let Some(header) = parts.headers.get(header::AUTHORIZATION) else {
             return match route.admits_visitors(&self.system.design) {
-                true => Ok(Caller::visitor()),
+                true => Ok((Caller::visitor(), None)),
                 false => Err(Problem::from_code(ProblemCode::NO_TOKEN, "Send a token: `Authorization: Bearer …`.")),
             };
         };
@@ -166,7 +206,20 @@ impl SystemService {
         if !scheme.eq_ignore_ascii_case("bearer") {
             return Err(malformed());
         }
-        self.verifier.caller(token.trim()).await
+        let token = token.trim();
+        // An address that guesses tokens gets no answer to its guesses. Tokens that are known go on: others may share the
+        // address.
+        if let Some(wait) = self.limits.too_many_failures(address)
+            && !self.verifier.is_known(token)
+        {
+            let detail = "Too many tokens from this address were refused. `Retry-After` says when to go on.";
+            return Err(Problem::from_code(ProblemCode::RATE_LIMITED, detail).retry_after(whole_seconds(wait)));
+        }
+        let caller = self.verifier.caller(token).await;
+        if caller.as_ref().is_err_and(|problem| problem.status() == StatusCode::UNAUTHORIZED) {
+            self.limits.count_failure(address);
+        }
+        Ok((caller?, self.has_streams.then(|| token.into())))
     }
 
     fn takes_body(&self, route: &Route) -> bool {
@@ -197,6 +250,59 @@ impl SystemService {
             Err(error) => Err(Problem::from_code(ProblemCode::BAD_BODY, format!("The body is not JSON: {error}."))),
         }
     }
+}
+
+/// What a request was admitted with.
+#[derive(Debug, Default)]
+struct Admission {
+    permit: Option<Permit>,
+    rate: Option<RateStatus>,
+}
+
+impl Admission {
+    fn admit(&mut self, admitted: Result<Permit, Refusal>) -> Result<(), Problem> {
+        match admitted {
+            Ok(permit) => {
+                self.rate = permit.rate_status();
+                self.permit = Some(permit);
+                Ok(())
+            }
+            Err(Refusal { wait, status }) => {
+                self.rate = status;
+                let detail = "The caller sends more requests than it may. `Retry-After` says when to go on.";
+                Err(Problem::from_code(ProblemCode::RATE_LIMITED, detail).retry_after(whole_seconds(wait)))
+            }
+        }
+    }
+}
+
+fn failed(problem: Problem, log: &RequestLog) -> Response {
+    log.failed(&problem);
+    problem.into_response(&log.origin.request)
+}
+
+fn too_much_unread() -> Problem {
+    let detail = "The caller has not read enough of its former answers. Read them, or ask for smaller pages.";
+    Problem::from_code(ProblemCode::RATE_LIMITED, detail).retry_after(1)
+}
+
+/// What is left of the rate, in the fields that the IETF drafts for it.
+fn rate_headers(rate: RateStatus, headers: &mut HeaderMap) {
+    let RateStatus { quota, window, remaining, reset } = rate;
+    let fields = [
+        (RATE_LIMIT_POLICY, format!("\"tenant\";q={quota};w={window}")),
+        (RATE_LIMIT, format!("\"tenant\";r={remaining};t={reset}")),
+    ];
+    for (name, value) in fields {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.insert(name, value);
+        }
+    }
+}
+
+/// Rounded up, and at least 1: after this time a request is admitted.
+fn whole_seconds(wait: Duration) -> u32 {
+    u32::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX).max(1)
 }
 
 /// Seconds since 1970.

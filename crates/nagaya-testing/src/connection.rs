@@ -5,10 +5,13 @@ use axum::{
     http::{HeaderMap, Method, Request, StatusCode, header},
 };
 use http_body_util::BodyExt as _;
-use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::{
+    body::Incoming,
+    client::conn::http1::{SendRequest, handshake},
+};
 use hyper_util::rt::TokioIo;
 use serde_json::Value as Json;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 /// One connection to a server, with one request at a time.
 pub struct Connection {
@@ -29,8 +32,7 @@ pub struct RawResponse {
 
 impl Connection {
     /// A connection over a stream.
-    pub async fn over(stream: TcpStream) -> Connection {
-        stream.set_nodelay(true).expect("a socket");
+    pub async fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Connection {
         let (sender, connection) = handshake(TokioIo::new(stream)).await.expect("a connection");
         tokio::spawn(connection);
         Connection { sender, token: None }
@@ -67,6 +69,20 @@ impl Connection {
         headers: &[(&str, &str)],
         body: Body,
     ) -> hyper::Result<RawResponse> {
+        let (parts, body) = self.begin(method, path, headers, body).await?.into_parts();
+        let bytes = body.collect().await?.to_bytes();
+        let text = String::from_utf8(bytes.to_vec()).expect("text");
+        Ok(RawResponse { status: parts.status, headers: parts.headers, text })
+    }
+
+    /// Sends a request, and does not read the body of its response yet.
+    pub async fn begin(
+        &mut self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Body,
+    ) -> hyper::Result<hyper::Response<Incoming>> {
         let mut request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
@@ -75,11 +91,7 @@ impl Connection {
             request = request.header(*name, *value);
         }
         self.sender.ready().await?;
-        let response = self.sender.send_request(request.body(body).expect("a request")).await?;
-        let (parts, body) = response.into_parts();
-        let bytes = body.collect().await?.to_bytes();
-        let text = String::from_utf8(bytes.to_vec()).expect("text");
-        Ok(RawResponse { status: parts.status, headers: parts.headers, text })
+        self.sender.send_request(request.body(body).expect("a request")).await
     }
 
     /// Waits until the server has closed the connection.

@@ -134,6 +134,11 @@ impl ServeProcess {
         self.info["url"].as_str().expect("a URL")
     }
 
+    /// The URL of its metrics.
+    pub fn admin_url(&self) -> &str {
+        self.info["admin"].as_str().expect("a URL")
+    }
+
     /// What it printed about a system.
     pub fn system(&self, name: &str) -> &Json {
         let systems = self.info["systems"].as_array().expect("a list");

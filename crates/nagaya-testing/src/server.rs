@@ -28,6 +28,8 @@ pub struct TestServer {
     pub address: SocketAddr,
     /// The same as a URL.
     pub url: String,
+    /// The address of its metrics.
+    pub admin_address: SocketAddr,
     name: String,
     issuer: Arc<LocalIssuer>,
     claims: Claims,
@@ -69,14 +71,14 @@ impl TestServer {
     }
 
     /// Serves a system with what differs from the default: a store in memory and its tables, a clock that each request moves
-    /// by 7 ms, default limits.
+    /// by 7 ms, default limits except for the rate of a tenant.
     pub fn builder(system: System) -> TestServerBuilder {
         TestServerBuilder {
             system,
             store: None,
             clock: ManualClock::default(),
             settings: Settings::default(),
-            limits: Limits::default(),
+            limits: Limits { tenant_rate: 0, ..Limits::default() },
             configure: Box::new(|_| ()),
             makes_tables: true,
             path_prefix: "",
@@ -135,7 +137,17 @@ impl TestServer {
 
     /// A connection without a token.
     pub async fn connect(&self) -> Connection {
-        Connection::over(TcpStream::connect(self.address).await.expect("the server listens")).await
+        connect(self.address).await
+    }
+
+    /// A connection to the listener of health, readiness and metrics.
+    pub async fn connect_admin(&self) -> Connection {
+        connect(self.admin_address).await
+    }
+
+    /// The metrics.
+    pub async fn metrics(&self) -> String {
+        self.connect_admin().await.get("/metrics").await.text
     }
 
     /// A connection with a token of a tenant's user.
@@ -236,6 +248,9 @@ impl TestServerBuilder {
         let mounted = server.mount("", system, nagaya.clone(), verifier);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it has an address");
+        let admin = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let admin_address = admin.local_addr().expect("it has an address");
+        server.admin_listener(admin);
         let (stop, stopped) = oneshot::channel::<()>();
         let running = tokio::spawn(server.run(listener, async { drop(stopped.await) }));
         // One connection for each request: the server may close one whose request it refused early.
@@ -258,6 +273,7 @@ impl TestServerBuilder {
             mounted,
             address,
             url: format!("http://{address}"),
+            admin_address,
             name,
             issuer,
             claims,
@@ -267,6 +283,13 @@ impl TestServerBuilder {
             runtime: None,
         }
     }
+}
+
+async fn connect(address: SocketAddr) -> Connection {
+    let stream = TcpStream::connect(address).await.expect("the server listens");
+    // Requests are small: do not wait for more bytes to send.
+    stream.set_nodelay(true).expect("a socket");
+    Connection::over(stream).await
 }
 
 /// A runtime for a server.

@@ -26,8 +26,8 @@ use nagaya_server::System;
 
 pub use self::{
     payments::{
-        Card, CardToken, ChargeId, LocalPayments, PaymentError, PaymentFuture, PaymentProvider, SubscriptionState,
-        SubscriptionStatus,
+        Card, CardToken, ChargeId, LocalPayments, NoPayments, PaymentError, PaymentFuture, PaymentProvider,
+        SubscriptionState, SubscriptionStatus,
     },
     reconciler::catch_up,
 };

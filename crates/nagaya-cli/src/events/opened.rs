@@ -92,7 +92,7 @@ pub(super) fn read_system(at: &SystemArgs) -> anyhow::Result<Option<System>> {
     if at.store.kind == StoreKind::Memory {
         bail!("memory keeps nothing, so there are no events; choose embedded or dynamodb with --store");
     }
-    let Some(system) = source::system(&at.system, at.store.kind.engine(), &at.store.objects())? else {
+    let Some(system) = source::system(&at.system, at.store.kind.engine(), &at.store.resources())? else {
         return Ok(None);
     };
     if system.design.aggregates.is_empty() {
@@ -104,7 +104,7 @@ pub(super) fn read_system(at: &SystemArgs) -> anyhow::Result<Option<System>> {
 /// What a system builds from its events.
 pub(super) fn required_projections(system: &System) -> anyhow::Result<Vec<Arc<dyn Projection>>> {
     if system.projections.is_empty() {
-        let all = systems::all(&None)?;
+        let all = systems::all(&systems::Resources::default())?;
         let known: Vec<_> =
             all.iter().filter(|known| !known.projections.is_empty()).map(|known| known.name.as_str()).collect();
         bail!(

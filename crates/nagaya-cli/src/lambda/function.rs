@@ -1,12 +1,12 @@
 //! From the name of a handler to a function that runs.
 
 use anyhow::{Context as _, bail};
-use nagaya_server::{Claims, Issuer, Limits, LocalIssuer, Server, System, Verifier, observe};
+use nagaya_server::{Claims, Issuer, Limits, Server, System, Verifier, observe};
 use nagaya_store::Clock;
 use nagaya_tenancy::Nagaya;
 
 use super::{Args, api, stream};
-use crate::{Outcome, serve::Tables, source};
+use crate::{Outcome, serve::Tables, source, systems::Resources};
 
 /// A function of a system.
 enum Function {
@@ -21,7 +21,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         "stream" => Function::Stream,
         other => bail!("there is no function `{other}`; the functions are `{name}.api` and `{name}.stream`"),
     };
-    let Some(system) = source::system(name, args.store.kind.engine(), &args.store.objects())? else {
+    let resources = Resources { is_production: true, ..args.store.resources() };
+    let Some(system) = source::system(name, args.store.kind.engine(), &resources)? else {
         return Ok(Outcome::FoundProblem);
     };
     if std::env::var_os("AWS_LAMBDA_RUNTIME_API").is_none() {
@@ -44,10 +45,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
 /// A server with the system at its root.
 async fn server(args: &Args, system: System, nagaya: Nagaya) -> anyhow::Result<Server> {
     let verifier = Verifier::new(Claims::from_design(&system.design), Clock::system());
-    let verifier = match (&args.issuer, &args.audience) {
-        (Some(issuer), Some(audience)) => verifier.trust(&Issuer::remote(issuer)?, audience),
-        _ => verifier.trust(&Issuer::local(&std::sync::Arc::new(LocalIssuer::open(&args.store.data)?)), &system.name),
+    let (Some(issuer), Some(audience)) = (&args.issuer, &args.audience) else {
+        bail!(
+            "tokens of the local issuer are for development and are not accepted on Lambda. Name the issuer of your tokens \
+             with NAGAYA_ISSUER and NAGAYA_AUDIENCE"
+        );
     };
+    let verifier = verifier.trust(&Issuer::remote(issuer)?, audience);
     verifier.fetch_keys().await;
     let mut server = Server::new(Limits::default());
     // The gateway tells the caller's address.

@@ -24,7 +24,7 @@ pub(super) struct Args {
     handler: String,
     #[command(flatten)]
     store: StoreArgs,
-    /// The issuer of the tokens; by default the local one of the data directory
+    /// The issuer of the tokens; `SYSTEM.api` needs it
     #[arg(long, value_name = "URL", env = "NAGAYA_ISSUER", requires = "audience")]
     issuer: Option<String>,
     /// The audience that tokens must have

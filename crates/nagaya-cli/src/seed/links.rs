@@ -120,7 +120,10 @@ mod tests {
     use super::*;
 
     fn check(system: &str, entity: &str, expected: &[(&str, &str, &str)]) {
-        let design = crate::systems::find(system, &None).expect("sound").expect("built in").design;
+        let design = crate::systems::find(system, &crate::systems::Resources::default())
+            .expect("sound")
+            .expect("built in")
+            .design;
         let filled: Vec<_> = design.entities.iter().collect();
         let found = links(&design, design.entity(entity).expect("an entity"), &filled);
         let found: Vec<_> =

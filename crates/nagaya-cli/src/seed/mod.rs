@@ -59,7 +59,7 @@ fn day(text: &str) -> Result<Date, &'static str> {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let Some(system) = source::system(&args.system, args.store.kind.engine(), &args.store.objects())? else {
+    let Some(system) = source::system(&args.system, args.store.kind.engine(), &args.store.resources())? else {
         return Ok(Outcome::FoundProblem);
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -95,7 +95,10 @@ mod tests {
     #[test]
     fn what_is_referred_to_comes_first() {
         for system in crate::systems::names() {
-            let design = crate::systems::find(system, &None).expect("sound").expect("built in").design;
+            let design = crate::systems::find(system, &crate::systems::Resources::default())
+                .expect("sound")
+                .expect("built in")
+                .design;
             let (tasks, _) = plan(&design);
             let at = |name: &str| tasks.iter().position(|task| task.entity.name == name);
             for task in &tasks {
@@ -110,7 +113,10 @@ mod tests {
     #[test]
     fn events_and_audit_entries_are_left_out() {
         let left_out = |system: &str| -> Vec<String> {
-            let design = crate::systems::find(system, &None).expect("sound").expect("built in").design;
+            let design = crate::systems::find(system, &crate::systems::Resources::default())
+                .expect("sound")
+                .expect("built in")
+                .design;
             plan(&design).1.into_iter().map(|skipped| skipped.entity).collect()
         };
         assert_eq!(left_out("todo"), ["event", "head", "snapshot", "idempotency", "todo"]);

@@ -45,7 +45,10 @@ mod tests {
     #[test]
     fn names_fit_the_design() {
         let names = |system: &str| {
-            let design = crate::systems::find(system, &None).expect("sound").expect("built in").design;
+            let design = crate::systems::find(system, &crate::systems::Resources::default())
+                .expect("sound")
+                .expect("built in")
+                .design;
             names(&design, 3)
         };
         assert_eq!(names("aiagent"), ["demo", "tenant-2", "tenant-3"]);

@@ -29,18 +29,52 @@ pub(super) struct Limits {
     /// Maximum number of concurrent requests
     #[arg(long, value_name = "N", default_value = "1024", value_parser = parse_positive, env = "NAGAYA_MAX_REQUESTS")]
     max_requests: usize,
-    /// Maximum number of connections; fewer if the process may not have as many open files
+    /// Maximum number of connections; fewer if the process may not have as many open files. A further one closes the oldest
+    /// without a request
     #[arg(long, value_name = "N", default_value = "10000", value_parser = parse_positive, env = "NAGAYA_MAX_CONNECTIONS", alias = "connections")]
     max_connections: usize,
-    /// Maximum number of seconds that a connection is idle, or that the head of a request takes
+    /// The same for one client address; no limit behind proxies, which share an address
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = parse_positive, env = "NAGAYA_ADDRESS_CONNECTIONS")]
+    address_connections: usize,
+    /// Maximum number of seconds for the head of a request
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_positive_seconds, env = "NAGAYA_HEAD_TIMEOUT")]
+    head_timeout: Duration,
+    /// Bytes per second that a client has to read of its answer
+    #[arg(long, value_name = "BYTES", default_value = "4096", env = "NAGAYA_MIN_READ_RATE")]
+    min_read_rate: NonZeroU32,
+    /// Maximum number of seconds that a connection is without a request
     #[arg(long, value_name = "SECONDS", default_value = "75", value_parser = parse_positive_seconds, env = "NAGAYA_IDLE_TIMEOUT", alias = "idle")]
     idle_timeout: Duration,
-    /// Maximum number of requests of a tenant per second; 0: no limit
-    #[arg(long, value_name = "N", default_value = "10000", env = "NAGAYA_TENANT_RATE")]
+    /// Maximum number of requests of a tenant per second, with bursts of twice as many; 0: no limit
+    #[arg(long, value_name = "N", default_value = "200", env = "NAGAYA_TENANT_RATE")]
     tenant_rate: u32,
+    /// The same for one tenant, such as `acme=1000`; several with commas
+    #[arg(long, value_name = "TENANT=N", env = "NAGAYA_TENANT_RATES", value_delimiter = ',', value_parser = parse_tenant_rate)]
+    tenant_rates: Vec<(String, u32)>,
     /// Maximum number of concurrent requests of a tenant
     #[arg(long, value_name = "N", default_value = "768", value_parser = parse_positive, env = "NAGAYA_TENANT_CONCURRENT")]
     tenant_concurrent: usize,
+    /// Maximum number of bytes of answers that clients have not read yet
+    #[arg(long, value_name = "BYTES", default_value = "134217728", value_parser = parse_positive, env = "NAGAYA_MAX_UNREAD")]
+    max_unread: usize,
+    /// The same for one tenant
+    #[arg(long, value_name = "BYTES", default_value = "33554432", value_parser = parse_positive, env = "NAGAYA_TENANT_UNREAD")]
+    tenant_unread: usize,
+    /// Maximum number of streams of events of a system
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = parse_positive, env = "NAGAYA_MAX_STREAMS")]
+    max_streams: usize,
+    /// The same for one tenant
+    #[arg(long, value_name = "N", default_value = "100", value_parser = parse_positive, env = "NAGAYA_TENANT_STREAMS")]
+    tenant_streams: usize,
+    /// Maximum number of refused tokens per minute of one client address
+    #[arg(long, value_name = "N", default_value = "300", env = "NAGAYA_MAX_FAILED_TOKENS")]
+    max_failed_tokens: NonZeroU32,
+}
+
+/// The rate of one tenant.
+fn parse_tenant_rate(text: &str) -> Result<(String, u32), String> {
+    let (tenant, rate) = text.rsplit_once('=').ok_or("write it as `acme=1000`")?;
+    Ok((tenant.to_owned(), rate.parse().map_err(|_| "has to be a number of requests per second")?))
 }
 
 impl Limits {
@@ -52,9 +86,18 @@ impl Limits {
             time: self.timeout,
             concurrent: self.max_requests,
             connections: self.max_connections,
+            connections_per_address: self.address_connections,
+            head_time: self.head_timeout,
             idle: self.idle_timeout,
-            tenant_rate: NonZeroU32::new(self.tenant_rate),
+            min_read_rate: self.min_read_rate,
+            tenant_rate: self.tenant_rate,
+            tenant_rates: self.tenant_rates.iter().cloned().collect(),
             tenant_concurrent: self.tenant_concurrent,
+            answer_bytes: self.max_unread,
+            tenant_answer_bytes: self.tenant_unread,
+            streams: self.max_streams,
+            tenant_streams: self.tenant_streams,
+            failed_authentications: self.max_failed_tokens,
         };
         let Some(open_files) = open_files else { return limits };
         let limits = limits.within_open_files(open_files);

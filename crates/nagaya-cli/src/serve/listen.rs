@@ -10,7 +10,10 @@ use nagaya_store::{Clock, MeteredStore, Store};
 use tokio::net::TcpListener;
 
 use super::{Args, StoreArgs, StoreKind, limits::OnStoreFailure, show, watch};
-use crate::{Outcome, source, systems};
+use crate::{
+    Outcome, source,
+    systems::{self, Resources},
+};
 
 /// What the server logs about itself.
 const TARGET: &str = "nagaya::server";
@@ -28,21 +31,18 @@ pub(super) struct Served {
 pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     let began = Instant::now();
     // Before the store is opened, which logs.
-    let _logs = args.network.logs.init()?;
+    let _logs = args.logs.init()?;
     // Before anything is created.
-    if let Some(url) = &args.network.public_url {
-        LocalIssuer::check_url(url)?;
-    }
+    args.network.check()?;
+    let tls = args.network.tls()?;
     let file_handles = raise_open_files_limit();
     survive_file_size_limit();
     let address = args.network.address();
     let listener = TcpListener::bind(address)
         .await
         .with_context(|| format!("cannot listen on {address}; choose another address with --listen or --port"))?;
-    let url = match &args.network.public_url {
-        Some(url) => url.trim_end_matches('/').to_owned(),
-        None => format!("http://{}", listener.local_addr()?),
-    };
+    let admin = args.network.admin_listener(&listener).await?;
+    let (url, admin_address) = (args.network.url(&listener)?, admin.local_addr()?);
     // Opening is mostly waiting for the disk: the rest is prepared meanwhile. The design of a user may be wrong, and is read
     // before anything is created.
     let built_in = args.systems.iter().all(|name| systems::design_text(name).is_some());
@@ -53,6 +53,10 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
 
     let mut server = server(args, file_handles)?;
     server.started(began);
+    server.admin_listener(admin);
+    if let Some(tls) = tls {
+        server.tls(tls);
+    }
     let alone = systems.len() == 1;
     let mut served = Vec::new();
     let measured = Arc::new(MeteredStore::new(opening.await??));
@@ -61,7 +65,7 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     if let Some(issuer) = &issuer {
         server.add_routes(issuer_routes(Arc::clone(issuer)));
         // A public URL means that others can reach the server, even if a proxy does that from this machine.
-        if remote.is_none() && args.network.public_url.is_none() {
+        if args.network.public_url.is_none() {
             server.sign_in_with(issuer);
         }
     }
@@ -79,8 +83,8 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     // Before the banner: whoever stops the server after it gets an orderly stop.
     let stopped = stop_signal();
     let version = env!("CARGO_PKG_VERSION");
-    tracing::info!(target: TARGET, version, address = %listener.local_addr()?, store = args.store.describe(), "started");
-    show::serving(args, &url, &served, issuer.as_deref())?;
+    tracing::info!(target: TARGET, version, address = %listener.local_addr()?, admin = %admin_address, store = args.store.describe(), "started");
+    show::serving(args, &url, admin_address, &served, issuer.as_deref())?;
     if args.watch {
         for each in served.into_iter().filter(|each| systems::design_text(&each.given).is_none()) {
             tokio::spawn(watch::watch(PathBuf::from(&each.given), args.store.clone(), args.tables(), each));
@@ -116,12 +120,12 @@ async fn run(
 
 /// The systems to serve; `None` after showing what is wrong with a design.
 fn chosen(args: &Args) -> anyhow::Result<Option<Vec<(String, System)>>> {
-    let objects = args.store.objects();
+    let resources = Resources { is_production: args.network.is_production(), ..args.store.resources() };
     if args.systems.is_empty() {
-        let all = systems::all(&objects)?;
+        let all = systems::all(&resources)?;
         return Ok(Some(all.into_iter().map(|system| (system.name.clone(), system)).collect()));
     }
-    source::systems(&args.systems, args.store.kind.engine(), &objects)
+    source::systems(&args.systems, args.store.kind.engine(), &resources)
 }
 
 /// Begins to open the store.
@@ -131,7 +135,11 @@ fn open(store: &StoreArgs) -> tokio::task::JoinHandle<anyhow::Result<Arc<dyn Sto
 }
 
 fn server(args: &Args, file_handles: Option<u64>) -> anyhow::Result<Server> {
-    let mut server = Server::new(args.limits.within(file_handles));
+    let mut limits = args.limits.within(file_handles);
+    if args.network.behind_proxy {
+        limits.connections_per_address = usize::MAX;
+    }
+    let mut server = Server::new(limits);
     server.cors(Cors::new(&args.network.cors_origins)?);
     server.trusted_proxies(args.network.trusted_proxies);
     server.shutdown_delay(args.ending.shutdown_delay(args.network.address()));
@@ -139,9 +147,9 @@ fn server(args: &Args, file_handles: Option<u64>) -> anyhow::Result<Server> {
     Ok(server)
 }
 
-/// The issuer in the data directory, if it is wanted.
+/// The issuer in the data directory, in development.
 fn issuer(args: &Args, url: &str) -> anyhow::Result<Option<Arc<LocalIssuer>>> {
-    if args.network.no_local_issuer {
+    if args.network.is_production() {
         return Ok(None);
     }
     let issuer = match args.store.kind {
@@ -176,7 +184,7 @@ fn survive_file_size_limit() {
     }
 }
 
-/// Waits for SIGINT or SIGTERM; signals count from the call on.
+/// Waits for SIGINT, SIGTERM or SIGHUP (the terminal is gone); signals count from the call on.
 pub(crate) fn stop_signal() -> impl Future<Output = ()> {
     #[cfg(unix)]
     {
@@ -188,9 +196,10 @@ pub(crate) fn stop_signal() -> impl Future<Output = ()> {
                 Err(_) => std::future::pending().await,
             }
         };
-        let (interrupt, terminate) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+        let signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        let [interrupt, terminate, hangup] = signals.map(|kind| received(signal(kind)));
         async move {
-            tokio::select! { () = received(interrupt) => {}, () = received(terminate) => {} }
+            tokio::select! { () = interrupt => {}, () = terminate => {}, () = hangup => {} }
         }
     }
     #[cfg(not(unix))]

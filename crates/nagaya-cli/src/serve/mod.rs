@@ -3,20 +3,21 @@
 mod directory;
 mod limits;
 mod listen;
+mod network;
 mod show;
 mod store_args;
 mod watch;
 
-use std::{
-    net::{SocketAddr, ToSocketAddrs as _},
-    path::PathBuf,
-};
+use std::path::PathBuf;
 
 use clap::{ValueEnum, builder::FalseyValueParser};
 use nagaya_server::observe;
 
-use self::limits::{Limits, ShutdownArgs};
 pub(super) use self::{directory::EmbeddedStoreArgs, listen::stop_signal, store_args::Tables};
+use self::{
+    limits::{Limits, ShutdownArgs},
+    network::Network,
+};
 use super::Outcome;
 
 /// Serve systems as HTTP APIs
@@ -48,6 +49,8 @@ pub(super) struct Args {
     json: bool,
     #[command(flatten)]
     network: Network,
+    #[command(flatten)]
+    logs: LogArgs,
     #[command(flatten)]
     limits: Limits,
     #[command(flatten)]
@@ -93,37 +96,6 @@ pub(super) enum StoreKind {
     Cosmos,
 }
 
-/// Network, identity and logs.
-#[derive(Debug, clap::Args)]
-struct Network {
-    /// The address to listen on, such as `127.0.0.1:8080`, `localhost:8080` or, for all interfaces, `:8080`
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", env = "NAGAYA_LISTEN", value_parser = address)]
-    listen: SocketAddr,
-    /// The port to listen on, in place of that of --listen
-    #[arg(long, value_name = "PORT", env = "NAGAYA_PORT")]
-    port: Option<u16>,
-    /// The URL of the server as clients see it; by default its address
-    #[arg(long, value_name = "URL", env = "NAGAYA_PUBLIC_URL")]
-    public_url: Option<String>,
-    /// An issuer whose tokens are accepted besides those of the local one
-    #[arg(long, value_name = "URL", env = "NAGAYA_ISSUER", requires = "audience")]
-    issuer: Option<String>,
-    /// The audience that tokens of that issuer must have
-    #[arg(long, value_name = "NAME", env = "NAGAYA_AUDIENCE")]
-    audience: Option<String>,
-    /// Accept no tokens of the local issuer
-    #[arg(long, requires = "issuer", env = "NAGAYA_NO_LOCAL_ISSUER", value_parser = FalseyValueParser::new())]
-    no_local_issuer: bool,
-    /// A web origin that may call the API (CORS); none by default
-    #[arg(long = "cors-origin", value_name = "ORIGIN", env = "NAGAYA_CORS_ORIGINS", value_delimiter = ',')]
-    cors_origins: Vec<String>,
-    /// How many proxies are in front, to find the caller's address
-    #[arg(long, value_name = "N", default_value = "0", env = "NAGAYA_TRUSTED_PROXIES")]
-    trusted_proxies: usize,
-    #[command(flatten)]
-    logs: LogArgs,
-}
-
 /// What is logged, and how.
 #[derive(Debug, clap::Args)]
 pub(super) struct LogArgs {
@@ -153,40 +125,7 @@ enum LogFormat {
     Json,
 }
 
-impl Network {
-    /// The address to listen on.
-    fn address(&self) -> SocketAddr {
-        SocketAddr::new(self.listen.ip(), self.port.unwrap_or(self.listen.port()))
-    }
-}
-
-/// Reads an address to listen on: an IP address or a host name with a port, or a port alone.
-fn address(text: &str) -> Result<SocketAddr, String> {
-    const EXAMPLES: &str = "write it as 127.0.0.1:8080, localhost:8080, [::1]:8080 or :8080";
-    let text = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
-    let found: Vec<_> = text.to_socket_addrs().map_err(|error| format!("{error}; {EXAMPLES}"))?.collect();
-    // A name may have several addresses; one of IPv4 is what most clients try.
-    found.iter().find(|each| each.is_ipv4()).or(found.first()).copied().ok_or_else(|| EXAMPLES.to_owned())
-}
-
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(listen::listen(args))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_written_as_people_do() {
-        let port = |text: &str| address(text).map(|address| address.port());
-        assert_eq!(address("127.0.0.1:8080").map(|address| address.to_string()), Ok("127.0.0.1:8080".to_owned()));
-        assert_eq!(address(":8080").map(|address| address.to_string()), Ok("0.0.0.0:8080".to_owned()));
-        assert!(address("localhost:8080").is_ok_and(|address| address.ip().is_loopback()));
-        assert_eq!(port("[::1]:81"), Ok(81));
-        for text in ["8080", "localhost", "127.0.0.1", "", ":x"] {
-            assert!(address(text).is_err_and(|why| why.contains("localhost:8080")), "{text}");
-        }
-    }
 }

@@ -1,6 +1,12 @@
 //! The banner: the URLs of the APIs and of their documentation, and a token.
 
-use std::{borrow::Cow, fmt::Write as _, io::Write as _, time::Duration};
+use std::{
+    borrow::Cow,
+    fmt::Write as _,
+    io::{IsTerminal as _, Write as _},
+    net::SocketAddr,
+    time::Duration,
+};
 
 use nagaya_design::{Design, Role};
 use nagaya_server::{Claims, Grant, LocalIssuer, System};
@@ -15,15 +21,22 @@ const USER: &str = "demo";
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Prints what is served.
-pub(super) fn serving(args: &Args, url: &str, served: &[Served], issuer: Option<&LocalIssuer>) -> anyhow::Result<()> {
+pub(super) fn serving(
+    args: &Args,
+    url: &str,
+    admin: SocketAddr,
+    served: &[Served],
+    issuer: Option<&LocalIssuer>,
+) -> anyhow::Result<()> {
     let tokens = served.iter().map(|each| issuer.map(|issuer| issue_token(issuer, &each.system)).transpose());
     let tokens = tokens.collect::<anyhow::Result<Vec<_>>>()?;
     // The server runs even if nobody can see this.
-    let _ = write!(std::io::stderr().lock(), "{}", text(args, url, served, &tokens));
+    let text = text(args, url, admin, served, &tokens, std::io::stderr().is_terminal());
+    let _ = write!(std::io::stderr().lock(), "{text}");
     // Last: a program that reads this may stop the process at once.
     if args.json {
         let systems = served.iter().zip(&tokens).map(|(each, token)| json(url, each, token.as_deref()));
-        let all = json!({ "url": url, "systems": systems.collect::<Vec<_>>() });
+        let all = json!({ "url": url, "admin": format!("http://{admin}"), "systems": systems.collect::<Vec<_>>() });
         writeln!(std::io::stdout().lock(), "{all}")?;
     }
     Ok(())
@@ -40,7 +53,15 @@ fn json(url: &str, served: &Served, token: Option<&str>) -> Json {
     })
 }
 
-fn text(args: &Args, url: &str, served: &[Served], tokens: &[Option<String>]) -> String {
+/// The banner. A token is shown on a terminal alone: everything else that reads the standard error keeps it, such as logs.
+fn text(
+    args: &Args,
+    url: &str,
+    admin: SocketAddr,
+    served: &[Served],
+    tokens: &[Option<String>],
+    is_terminal: bool,
+) -> String {
     let mut out = String::new();
     let wide = served.iter().map(|each| each.system.name.len()).max().unwrap_or(0);
     // Writing to a text does not fail.
@@ -50,9 +71,13 @@ fn text(args: &Args, url: &str, served: &[Served], tokens: &[Option<String>]) ->
         let _ = writeln!(out, "  {name:wide$}  API   {url}{mount}{}", system.design.http_prefix);
         let _ = writeln!(out, "  {:wide$}  docs  {url}{mount}/docs", "");
     }
+    let _ = writeln!(out, "\n  health, readiness and metrics: http://{admin}");
     if let (Some(Served { system, given, mount, .. }), Some(Some(token))) = (served.first(), tokens.first()) {
         let tenant = demo_tenant(&system.design);
-        let _ = writeln!(out, "\n  A token for {} as tenant `{tenant}`, valid for 24 hours:\n\n{token}\n", system.name);
+        if is_terminal {
+            let name = &system.name;
+            let _ = writeln!(out, "\n  A token for {name} as tenant `{tenant}`, valid for 24 hours:\n\n{token}\n");
+        }
         if let Some(path) = first_list(&system.design) {
             let call = format!("{url}{mount}{}{path}", system.design.http_prefix);
             let _ = writeln!(out, "  curl -H \"Authorization: Bearer $TOKEN\" {call}");
@@ -64,8 +89,9 @@ fn text(args: &Args, url: &str, served: &[Served], tokens: &[Option<String>]) ->
             let (name, tenant, data) = (quoted(given), quoted(&tenant), quoted(&data));
             let _ = writeln!(
                 out,
-                "\n  Another token, for any system, tenant and role:\n\n  TOKEN=$(nagaya token --system {name} --tenant \
-                 {tenant}{role} --data {data})\n"
+                "\n  {}, for any system, tenant and role:\n\n  TOKEN=$(nagaya token --system {name} --tenant \
+                 {tenant}{role} --data {data})\n",
+                if is_terminal { "Another token" } else { "A token" },
             );
         }
     }

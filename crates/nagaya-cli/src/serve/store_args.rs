@@ -21,7 +21,7 @@ use super::{StoreArgs, StoreKind};
 use crate::{
     control,
     hex::{hex, unhex},
-    systems::Objects,
+    systems::Resources,
 };
 
 /// What to do about missing tables on a store in the cloud. A typo in a name must not create tables that nobody wanted, and
@@ -89,9 +89,10 @@ impl StoreArgs {
         Settings { base: self.base.clone().filter(|base| !base.is_empty()), prefix, ..Settings::default() }
     }
 
-    /// Where large objects are: in a directory beside the store, or in memory like the store.
-    pub(crate) fn objects(&self) -> Objects {
-        (self.kind != StoreKind::Memory).then(|| self.data.join("objects"))
+    /// What systems need besides the store. Large objects are in a directory beside the store, or in memory like the store.
+    pub(crate) fn resources(&self) -> Resources {
+        let objects = (self.kind != StoreKind::Memory).then(|| self.data.join("objects"));
+        Resources { objects, is_production: false }
     }
 
     /// Opens a system on a store, with its tables.

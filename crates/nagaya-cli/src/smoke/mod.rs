@@ -69,9 +69,9 @@ struct SmokeStoreArgs {
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let SmokeStoreArgs { data, kind, base, directory } = &args.store;
     let store = StoreArgs { data: data.clone(), kind: *kind, base: base.clone(), directory: directory.clone() };
-    let system = systems::find(&args.system, &store.objects())?;
+    let system = systems::find(&args.system, &store.resources())?;
     let Some((system, test)) = system.and_then(|system| system.smoke_test.map(|test| (system, test))) else {
-        let all = systems::all(&None)?;
+        let all = systems::all(&systems::Resources::default())?;
         let known: Vec<_> =
             all.iter().filter(|system| system.smoke_test.is_some()).map(|system| system.name.as_str()).collect();
         bail!("there is no smoke test of `{}` yet; available: {}", args.system, known.join(", "));

@@ -127,7 +127,8 @@ fn next_steps(args: &Args, restored: &RestoreSummary) -> anyhow::Result<Vec<Stri
     let to = args.to.display();
     let mut next = vec![format!("nagaya store verify --data {to}")];
     let kept = |name: &str| restored.tables.iter().any(|table| table.starts_with(&format!("{name}/")));
-    let kept: Vec<_> = systems::all(&None)?.into_iter().filter(|system| kept(&system.name)).collect();
+    let kept: Vec<_> =
+        systems::all(&systems::Resources::default())?.into_iter().filter(|system| kept(&system.name)).collect();
     for System { name, projections, .. } in &kept {
         for projection in projections {
             next.push(format!("nagaya events rebuild {name} {} --verify-only --data {to}", projection.entity()));

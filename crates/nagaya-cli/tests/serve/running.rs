@@ -48,7 +48,7 @@ fn the_number_of_metrics_of_all_systems_is_bounded() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     let serving = serve(&["--data", text(&data), "--max-requests", "77", "--max-connections", "55"], &[]);
-    let url = format!("{}/metrics", serving.url());
+    let url = format!("{}/metrics", serving.admin_url());
     let figures = || send_request("GET", &url, None, None).1.as_str().expect("a text").to_owned();
     let idle = figures();
     assert!(idle.len() < 100_000, "{} bytes", idle.len());

@@ -112,7 +112,15 @@ fn a_server_that_cannot_start_reports_the_reason() {
         "cannot be allowed",
     );
     check(&["serve", "todo", "--store", "cosmos", "--listen", "127.0.0.1:0"], "no engine for Cosmos DB");
-    check(&["serve", "todo", "--store", "memory", "--listen", "203.0.113.1:1"], "cannot listen on 203.0.113.1:1");
+    let issuer = ["--issuer", "https://id.example.com", "--audience", "todo"];
+    let elsewhere = ["serve", "todo", "--store", "memory", "--listen", "203.0.113.1:1"];
+    check(&[&elsewhere[..], &issuer, &["--behind-proxy"]].concat(), "cannot listen on 203.0.113.1:1");
+    // What is for development is refused where others can reach it.
+    check(&elsewhere, "--issuer URL");
+    check(&[&elsewhere[..], &issuer].concat(), "--tls-cert FILE");
+    check(&["serve", "todo", "--store", "memory", "--production"], "--issuer URL");
+    let file = ["--tls-cert", "/nowhere/cert.pem", "--tls-key", "/nowhere/key.pem"];
+    check(&[&elsewhere[..], &issuer, &file].concat(), "/nowhere/cert.pem");
     check(
         &[
             "serve",

@@ -89,6 +89,11 @@ impl Verifier {
         self.verified_count.load(Ordering::Relaxed)
     }
 
+    /// Whether a token was verified before, and has not expired.
+    pub(crate) fn is_known(&self, token: &str) -> bool {
+        self.cache.get(token).is_some_and(|verified| self.is_still_valid(&verified, self.clock.seconds()))
+    }
+
     /// The caller that a token names.
     pub async fn caller(&self, token: &str) -> Result<Arc<Caller>, Problem> {
         let now = self.clock.millis();

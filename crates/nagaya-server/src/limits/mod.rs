@@ -1,13 +1,26 @@
 //! Limits of requests: size, time, concurrency, and the quota of each tenant.
 
+mod held_body;
 mod open_files;
 mod quota;
 
-use std::{num::NonZeroU32, time::Duration};
+use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc, time::Duration};
+
+use axum::http::HeaderName;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use self::open_files::{open_files_limit, raise_open_files_limit};
-use self::quota::{Permit, TenantQuota};
+use self::quota::{Rate, TenantQuota};
+pub(crate) use self::{
+    held_body::{hold_until_sent, large_size},
+    quota::{Permit, RateStatus, Refusal},
+};
 use crate::{Problem, ProblemCode, identity::Caller};
+
+/// What is left of the caller's rate.
+pub(crate) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+/// The caller's rate.
+pub(crate) const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 /// Limits that all systems of a server share.
 #[derive(Debug, Clone)]
@@ -20,18 +33,42 @@ pub struct Limits {
     pub time: Duration,
     /// Requests at the same time; further ones are answered 503.
     pub concurrent: usize,
-    /// Connections at the same time; further ones wait to be accepted.
+    /// Connections at the same time. A further one closes the oldest without a request.
     pub connections: usize,
-    /// How long a connection may be without a request, or take to send the head of one.
+    /// The same for the connections of one client address. Not with proxies in front, which share an address.
+    pub connections_per_address: usize,
+    /// Time of the head of a request, from its first byte; for the first request, from the connection.
+    pub head_time: Duration,
+    /// How long a connection may be without a request.
     ///
-    /// One limit for both, because both occupy a connection. It has to be longer than the idle time of a load balancer, which
-    /// is about 60 seconds: the load balancer has to be the one that closes.
+    /// It has to be longer than the idle time of a load balancer, which is about 60 seconds: the load balancer has to be the
+    /// one that closes.
     pub idle: Duration,
-    /// Requests of a tenant per second; twice as many may come at once. `None`: no limit.
-    pub tenant_rate: Option<NonZeroU32>,
+    /// Bytes per second at which a client has to read its answer, or its connection is closed.
+    pub min_read_rate: NonZeroU32,
+    /// Requests of a tenant per second; twice as many may come at once. 0: no limit.
+    pub tenant_rate: u32,
+    /// The same for single tenants.
+    pub tenant_rates: BTreeMap<String, u32>,
     /// Requests of a tenant at the same time: below `concurrent`, so that slow requests of one tenant do not block others.
     pub tenant_concurrent: usize,
+    /// Bytes of answers that clients have not read yet; further large ones are answered 503.
+    pub answer_bytes: usize,
+    /// The same for one tenant; 429.
+    pub tenant_answer_bytes: usize,
+    /// Streams of events of a system at the same time; further ones are answered 503.
+    pub streams: usize,
+    /// The same for one tenant; 429.
+    pub tenant_streams: usize,
+    /// Tokens that are refused per minute for one client address, before all unknown ones are refused with 429.
+    pub failed_authentications: NonZeroU32,
 }
+
+/// As slow as a bad telephone network.
+const MIN_READ_RATE: NonZeroU32 = NonZeroU32::new(4 * 1024).expect("it is positive");
+
+/// Enough for an application whose users all have an old token, and too few to guess one.
+const FAILED_AUTHENTICATIONS: NonZeroU32 = NonZeroU32::new(300).expect("it is positive");
 
 impl Default for Limits {
     fn default() -> Self {
@@ -41,9 +78,18 @@ impl Default for Limits {
             time: Duration::from_secs(30),
             concurrent: 1_024,
             connections: 10_000,
+            connections_per_address: 1_000,
+            head_time: Duration::from_secs(10),
             idle: Duration::from_secs(75),
-            tenant_rate: NonZeroU32::new(10_000),
+            min_read_rate: MIN_READ_RATE,
+            tenant_rate: 200,
+            tenant_rates: BTreeMap::new(),
             tenant_concurrent: 768,
+            answer_bytes: 128 * 1024 * 1024,
+            tenant_answer_bytes: 32 * 1024 * 1024,
+            streams: 1_000,
+            tenant_streams: 100,
+            failed_authentications: FAILED_AUTHENTICATIONS,
         }
     }
 }
@@ -62,22 +108,34 @@ impl Limits {
 #[derive(Debug)]
 pub(crate) struct SystemLimits {
     body_bytes: usize,
-    tenants: TenantQuota,
-    /// Users whose token names no tenant.
-    users: TenantQuota,
-    /// Visitors without a token, by their addresses.
-    visitors: TenantQuota,
+    requests: CallerQuota,
+    streams: CallerQuota,
+    all_streams: Arc<Semaphore>,
+    /// By client address.
+    failed_authentications: TenantQuota,
 }
 
 impl SystemLimits {
     pub(crate) fn new(limits: &Limits) -> Self {
-        let quota = || TenantQuota::new(limits.tenant_rate, limits.tenant_concurrent);
-        SystemLimits { body_bytes: limits.body_bytes, tenants: quota(), users: quota(), visitors: quota() }
+        let rates = limits.tenant_rates.iter().map(|(tenant, rate)| (tenant.clone(), Rate::per_second(*rate)));
+        let overrides: BTreeMap<_, _> = rates.collect();
+        let requests = || {
+            TenantQuota::new(Rate::per_second(limits.tenant_rate), limits.tenant_concurrent)
+                .with_answer_bytes(limits.tenant_answer_bytes)
+        };
+        let streams = || TenantQuota::new(Rate::default(), limits.tenant_streams);
+        SystemLimits {
+            body_bytes: limits.body_bytes,
+            requests: CallerQuota { tenants: requests().with_overrides(overrides), ..CallerQuota::new(requests) },
+            streams: CallerQuota::new(streams),
+            all_streams: Arc::new(Semaphore::new(limits.streams.min(Semaphore::MAX_PERMITS))),
+            failed_authentications: TenantQuota::new(Rate::per_minute(limits.failed_authentications), usize::MAX),
+        }
     }
 
     /// How many tenants, and users without a tenant, were refused a request in the last minute.
     pub(crate) fn over_quota(&self) -> usize {
-        self.tenants.over_quota() + self.users.over_quota()
+        self.requests.tenants.over_quota() + self.requests.users.over_quota()
     }
 
     /// Bytes of a body.
@@ -86,18 +144,58 @@ impl SystemLimits {
     }
 
     /// A permit for a request, if the caller's tenant is within its quota. Dropping it ends the request.
-    pub(crate) fn admit(&self, caller: &Caller, address: Option<&str>) -> Result<Permit, Problem> {
-        let permit = match &caller.tenant {
+    pub(crate) fn admit(&self, caller: &Caller, address: Option<&str>) -> Result<Permit, Refusal> {
+        self.requests.acquire(caller, address)
+    }
+
+    /// Permits for a stream of events.
+    pub(crate) fn admit_stream(&self, caller: &Caller, address: Option<&str>) -> Result<StreamPermit, Problem> {
+        let busy = |_| Problem::from_code(ProblemCode::OVERLOADED, "The server has too many streams.").retry_after(5);
+        let all = Arc::clone(&self.all_streams).try_acquire_owned().map_err(busy)?;
+        let detail = "The caller has too many streams. Close one of them.";
+        let own = self.streams.acquire(caller, address);
+        let own = own.map_err(|_| Problem::from_code(ProblemCode::RATE_LIMITED, detail).retry_after(5))?;
+        Ok(StreamPermit { _own: own, _all: all })
+    }
+
+    /// How long an address has to wait because too many of its tokens were refused.
+    pub(crate) fn too_many_failures(&self, address: &str) -> Option<Duration> {
+        self.failed_authentications.exhausted(address)
+    }
+
+    /// Counts a token that was refused.
+    pub(crate) fn count_failure(&self, address: &str) {
+        // An address that has reached its limit is counted no further.
+        let _ = self.failed_authentications.acquire(address);
+    }
+}
+
+/// The permits of a stream; dropping them ends it.
+#[derive(Debug)]
+pub(crate) struct StreamPermit {
+    _own: Permit,
+    _all: OwnedSemaphorePermit,
+}
+
+/// A quota of tenants, of users whose token names no tenant, and of visitors by their addresses.
+#[derive(Debug)]
+struct CallerQuota {
+    tenants: TenantQuota,
+    users: TenantQuota,
+    visitors: TenantQuota,
+}
+
+impl CallerQuota {
+    fn new(quota: impl Fn() -> TenantQuota) -> Self {
+        CallerQuota { tenants: quota(), users: quota(), visitors: quota() }
+    }
+
+    fn acquire(&self, caller: &Caller, address: Option<&str>) -> Result<Permit, Refusal> {
+        match &caller.tenant {
             Some(tenant) => self.tenants.acquire(tenant),
             None if caller.is_visitor() => self.visitors.acquire(address.unwrap_or_default()),
             None => self.users.acquire(&caller.user),
-        };
-        permit.map_err(|wait| {
-            let detail = "The caller sends more requests than it may. `Retry-After` says when to go on.";
-            // Rounded up: after this time a request is admitted.
-            let seconds = u32::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX).max(1);
-            Problem::from_code(ProblemCode::RATE_LIMITED, detail).retry_after(seconds)
-        })
+        }
     }
 }
 
@@ -118,8 +216,7 @@ mod tests {
         let _tenant = limits.admit(&caller(Some("ann"), "bob"), None).expect("the tenant's permit");
         let _user = limits.admit(&caller(None, "ann"), None).expect("the user's permit");
         let _other = limits.admit(&caller(None, "bob"), None).expect("another user's permit");
-        let refused = limits.admit(&caller(None, "ann"), None).expect_err("the user has one permit");
-        assert_eq!((refused.status().as_u16(), refused.code()), (429, "rate_limited"));
+        assert!(limits.admit(&caller(None, "ann"), None).is_err(), "the user has one permit");
     }
 
     #[test]

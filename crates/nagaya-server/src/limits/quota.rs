@@ -4,6 +4,7 @@
 //! timers, futures and a clock of its own for it, and does not count requests in flight; hence this one.
 
 use std::{
+    collections::BTreeMap,
     num::NonZeroU32,
     sync::{
         Arc,
@@ -14,8 +15,8 @@ use std::{
 
 use dashmap::DashMap;
 
-/// The burst: as many requests at once as the rate allows in this time.
-const BURST: Duration = Duration::from_secs(2);
+/// The usual burst: as many requests at once as the rate allows in this time.
+pub(super) const BURST: Duration = Duration::from_secs(2);
 /// How long a refused tenant counts as over its quota.
 const OVER_QUOTA_PERIOD: Duration = Duration::from_secs(60);
 /// Below this many tenants, idle ones are not removed.
@@ -24,18 +25,67 @@ const MIN_TENANTS: usize = 1_024;
 /// The quota that each tenant has, and what all tenants use of it now.
 #[derive(Debug)]
 pub(super) struct TenantQuota {
-    /// Nanoseconds between two requests at the full rate; 0: no limit.
-    spacing: u64,
+    rate: Rate,
+    /// Tenants with a rate of their own.
+    overrides: BTreeMap<String, Rate>,
     concurrent: usize,
+    /// Bytes of answers that a tenant has not read yet.
+    answer_bytes: usize,
     started: Instant,
     usage: DashMap<String, Arc<Usage>>,
     /// With this many tenants, idle ones are removed.
     sweep_at: AtomicUsize,
 }
 
+/// How often requests may come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Rate {
+    /// Nanoseconds between two requests at the full rate; 0: no limit.
+    spacing: u64,
+    /// Nanoseconds whose requests may come at once.
+    burst: u64,
+}
+
+impl Rate {
+    /// So many requests in each second, and twice as many at once; 0: no limit.
+    pub(super) fn per_second(requests: u32) -> Self {
+        Rate { spacing: 1_000_000_000_u64.checked_div(requests.into()).unwrap_or(0), burst: nanos(BURST) }
+    }
+
+    /// So many requests in each minute, at once or not.
+    pub(super) fn per_minute(requests: NonZeroU32) -> Self {
+        let minute = nanos(Duration::from_secs(60));
+        Rate { spacing: minute / u64::from(requests.get()), burst: minute }
+    }
+}
+
+/// What is left of a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RateStatus {
+    /// Requests that may come at once.
+    pub(crate) quota: u64,
+    /// The time in which they are granted again, in seconds.
+    pub(crate) window: u64,
+    /// Requests that may come now.
+    pub(crate) remaining: u64,
+    /// Seconds until the whole quota is there again.
+    pub(crate) reset: u64,
+}
+
+/// Why a request is not admitted.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// When to try again.
+    pub(crate) wait: Duration,
+    pub(crate) status: Option<RateStatus>,
+}
+
 /// What one tenant uses now.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Usage {
+    rate: Rate,
+    /// Bytes of answers that it has not read yet.
+    answer_bytes: AtomicUsize,
     /// The nanosecond up to which the rate is used up.
     used_until: AtomicU64,
     /// Requests in flight.
@@ -47,43 +97,97 @@ struct Usage {
 /// The permit of a request in flight.
 #[derive(Debug)]
 #[must_use = "dropping the permit ends the request"]
-pub(crate) struct Permit(Arc<Usage>);
+pub(crate) struct Permit {
+    usage: Arc<Usage>,
+    status: Option<RateStatus>,
+    answer_bytes: usize,
+    max_answer_bytes: usize,
+}
+
+impl Permit {
+    /// What is left of the tenant's rate; `None` if it has no limit.
+    pub(crate) fn rate_status(&self) -> Option<RateStatus> {
+        self.status
+    }
+
+    /// Counts the bytes of an answer until the permit is dropped; `false` if the tenant has too many unread ones.
+    pub(crate) fn reserve_answer(&mut self, bytes: usize) -> bool {
+        let before = self.usage.answer_bytes.fetch_add(bytes, Relaxed);
+        self.answer_bytes += bytes;
+        before == 0 || before.saturating_add(bytes) <= self.max_answer_bytes
+    }
+}
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Relaxed);
+        self.usage.in_flight.fetch_sub(1, Relaxed);
+        self.usage.answer_bytes.fetch_sub(self.answer_bytes, Relaxed);
     }
 }
 
 impl TenantQuota {
-    pub(super) fn new(rate: Option<NonZeroU32>, concurrent: usize) -> Self {
-        let spacing = rate.map_or(0, |rate| 1_000_000_000 / u64::from(rate.get()));
-        let sweep_at = AtomicUsize::new(MIN_TENANTS);
-        TenantQuota { spacing, concurrent, started: Instant::now(), usage: DashMap::new(), sweep_at }
+    pub(super) fn new(rate: Rate, concurrent: usize) -> Self {
+        let (overrides, sweep_at) = (BTreeMap::new(), AtomicUsize::new(MIN_TENANTS));
+        let answer_bytes = usize::MAX;
+        TenantQuota {
+            rate,
+            overrides,
+            concurrent,
+            answer_bytes,
+            started: Instant::now(),
+            usage: DashMap::new(),
+            sweep_at,
+        }
     }
 
-    /// A permit for a request of this tenant, or how long to wait for one.
-    pub(super) fn acquire(&self, name: &str) -> Result<Permit, Duration> {
+    /// The same with other rates for some tenants.
+    #[must_use]
+    pub(super) fn with_overrides(mut self, overrides: BTreeMap<String, Rate>) -> Self {
+        self.overrides = overrides;
+        self
+    }
+
+    /// The same with a limit of unread bytes for each tenant.
+    #[must_use]
+    pub(super) fn with_answer_bytes(mut self, bytes: usize) -> Self {
+        self.answer_bytes = bytes;
+        self
+    }
+
+    /// A permit for a request of this tenant.
+    pub(super) fn acquire(&self, name: &str) -> Result<Permit, Refusal> {
         self.acquire_at(name, self.started.elapsed())
     }
 
-    fn acquire_at(&self, name: &str, now: Duration) -> Result<Permit, Duration> {
+    /// How long a tenant has to wait for its next permit, if it has used up its rate.
+    pub(super) fn exhausted(&self, name: &str) -> Option<Duration> {
+        let now = nanos(self.started.elapsed());
+        let usage = self.usage.get(name)?;
+        let next = usage.used_until.load(Relaxed).max(now).saturating_add(usage.rate.spacing);
+        next.checked_sub(now.saturating_add(usage.rate.burst)).filter(|wait| *wait > 0).map(Duration::from_nanos)
+    }
+
+    fn acquire_at(&self, name: &str, now: Duration) -> Result<Permit, Refusal> {
         let now = nanos(now);
         let usage = self.usage_of(name, now);
         if usage.in_flight.fetch_add(1, Relaxed) >= self.concurrent {
             usage.in_flight.fetch_sub(1, Relaxed);
             usage.refused_at.store(now.max(1), Relaxed);
-            return Err(Duration::ZERO);
+            return Err(Refusal { wait: Duration::ZERO, status: None });
         }
-        let permit = Permit(usage);
-        let full = now.saturating_add(nanos(BURST));
-        let next = |used: u64| used.max(now).saturating_add(self.spacing);
+        let rate = usage.rate;
+        let mut permit = Permit { usage, status: None, answer_bytes: 0, max_answer_bytes: self.answer_bytes };
+        let full = now.saturating_add(rate.burst);
+        let next = |used: u64| used.max(now).saturating_add(rate.spacing);
         let within = |used: u64| Some(next(used)).filter(|next| *next <= full);
-        match permit.0.used_until.fetch_update(Relaxed, Relaxed, within) {
-            Ok(_) => Ok(permit),
+        match permit.usage.used_until.fetch_update(Relaxed, Relaxed, within) {
+            Ok(used) => {
+                permit.status = rate.status(next(used), now);
+                Ok(permit)
+            }
             Err(used) => {
-                permit.0.refused_at.store(now.max(1), Relaxed);
-                Err(Duration::from_nanos(next(used) - full))
+                permit.usage.refused_at.store(now.max(1), Relaxed);
+                Err(Refusal { wait: Duration::from_nanos(next(used) - full), status: rate.status(used, now) })
             }
         }
     }
@@ -105,7 +209,8 @@ impl TenantQuota {
         if self.usage.len() >= self.sweep_at.load(Relaxed) {
             self.remove_idle(now);
         }
-        Arc::clone(&self.usage.entry(name.to_owned()).or_default())
+        let rate = self.overrides.get(name).copied().unwrap_or(self.rate);
+        Arc::clone(&self.usage.entry(name.to_owned()).or_insert_with(|| Arc::new(Usage::new(rate))))
     }
 
     /// Removes tenants that use nothing. One that sends a request at this moment may get it for free, once.
@@ -117,7 +222,31 @@ impl TenantQuota {
     }
 }
 
+impl Rate {
+    /// What is left when the rate is used up to this nanosecond.
+    fn status(self, used_until: u64, now: u64) -> Option<RateStatus> {
+        const SECOND: u64 = 1_000_000_000;
+        let used = used_until.saturating_sub(now);
+        Some(RateStatus {
+            quota: self.burst.checked_div(self.spacing)?,
+            window: self.burst.div_ceil(SECOND),
+            remaining: self.burst.saturating_sub(used).checked_div(self.spacing)?,
+            reset: used.div_ceil(SECOND),
+        })
+    }
+}
+
 impl Usage {
+    fn new(rate: Rate) -> Self {
+        Usage {
+            rate,
+            answer_bytes: AtomicUsize::new(0),
+            used_until: AtomicU64::new(0),
+            in_flight: AtomicUsize::new(0),
+            refused_at: AtomicU64::new(0),
+        }
+    }
+
     fn was_refused(&self, now: u64) -> bool {
         let at = self.refused_at.load(Relaxed);
         at > 0 && now.saturating_sub(at) < nanos(OVER_QUOTA_PERIOD)
@@ -135,7 +264,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn quota(rate: u32, concurrent: usize) -> TenantQuota {
-        TenantQuota::new(NonZeroU32::new(rate), concurrent)
+        TenantQuota::new(Rate::per_second(rate), concurrent)
     }
 
     /// How many of these requests at one instant are admitted.
@@ -156,7 +285,7 @@ mod tests {
     fn a_refused_tenant_is_admitted_after_the_announced_time() {
         let quota = quota(3, 10);
         assert_eq!(admitted(&quota, "a", SECOND, 100), 6);
-        let wait = quota.acquire_at("a", SECOND).expect_err("the quota is used up");
+        let wait = quota.acquire_at("a", SECOND).expect_err("the quota is used up").wait;
         assert!(quota.acquire_at("a", SECOND + wait - Duration::from_nanos(1)).is_err());
         assert!(quota.acquire_at("a", SECOND + wait).is_ok());
     }
@@ -192,8 +321,40 @@ mod tests {
 
     #[test]
     fn without_a_rate_only_concurrency_is_limited() {
-        let quota = TenantQuota::new(None, 1);
+        let quota = quota(0, 1);
         assert_eq!(admitted(&quota, "a", SECOND, 100_000), 100_000);
+        assert_eq!(quota.acquire_at("a", SECOND).expect("a permit").rate_status(), None);
+    }
+
+    #[test]
+    fn a_permit_tells_what_is_left_of_the_rate() {
+        let quota = quota(100, 10);
+        let left = |now| quota.acquire_at("a", now).expect("a permit").rate_status().expect("a rate");
+        let expected = RateStatus { quota: 200, window: 2, remaining: 199, reset: 1 };
+        assert_eq!(left(SECOND), expected);
+        assert_eq!(admitted(&quota, "a", SECOND, 149), 149);
+        assert_eq!(left(SECOND), RateStatus { remaining: 49, reset: 2, ..expected });
+        admitted(&quota, "a", SECOND, 1_000);
+        let refused = quota.acquire_at("a", SECOND).expect_err("nothing is left").status.expect("a rate");
+        assert_eq!(refused.remaining, 0);
+    }
+
+    #[test]
+    fn a_tenant_may_have_a_rate_of_its_own() {
+        let overrides = BTreeMap::from([("large".to_owned(), Rate::per_second(1_000))]);
+        let quota = quota(100, 10).with_overrides(overrides);
+        assert_eq!(admitted(&quota, "large", SECOND, 5_000), 2_000);
+        assert_eq!(admitted(&quota, "small", SECOND, 5_000), 200);
+    }
+
+    #[test]
+    fn unread_answers_are_limited_for_each_tenant() {
+        let quota = quota(0, 10).with_answer_bytes(100);
+        let permit = |name| quota.acquire_at(name, SECOND).expect("a permit");
+        let (mut first, mut second, mut other) = (permit("a"), permit("a"), permit("b"));
+        assert!(first.reserve_answer(90) && !second.reserve_answer(20) && other.reserve_answer(300));
+        drop((first, second));
+        assert!(permit("a").reserve_answer(90));
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl Gateway for Http {
                 member_of: &[attacker.tenant.to_string()],
                 ttl: Duration::from_secs(3600),
             });
-            let mut server = Server::new(Limits { tenant_rate: None, ..Limits::default() });
+            let mut server = Server::new(Limits { tenant_rate: 0, ..Limits::default() });
             server.mount("", system, nagaya.clone(), verifier);
             tokio::spawn(server.run(listener, std::future::pending()));
             let config = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).build();

@@ -15,6 +15,9 @@ use nagaya_testing::{
 use serde_json::json;
 use tokio::sync::{Semaphore, watch};
 
+/// Bytes of the answer of `/large`.
+pub(crate) const LARGE: usize = 8 * 1024 * 1024;
+
 /// Notes of tenants, with a personal and a secret field.
 pub(crate) const DESIGN: &str = r#"
 name    = "desk"
@@ -129,6 +132,9 @@ impl Extension for HoldExtension {
             })
             .caller(RequiredCaller::Anyone)
             .answers_stream("text/event-stream"),
+            CustomRoute::new(Method::GET, "/large", "More than the buffers of a connection take.", |_| async {
+                Ok(Answer::data("x".repeat(LARGE).into()))
+            }),
             CustomRoute::new(Method::GET, "/origin", "Where the request came from.", |call| async move {
                 let origin = &call.origin;
                 let origin = json!({

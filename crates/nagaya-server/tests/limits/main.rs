@@ -8,3 +8,5 @@ mod rate;
 mod shutdown;
 mod sizes;
 mod timeouts;
+mod tls;
+mod unread;

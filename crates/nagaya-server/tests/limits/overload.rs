@@ -2,6 +2,7 @@
 
 use axum::{body::Body, http::Method};
 use nagaya_server::Limits;
+use tokio::{io::AsyncWriteExt as _, net::TcpStream};
 
 use crate::desk::Desk;
 
@@ -22,7 +23,7 @@ async fn over_the_limit_requests_get_503_and_probes_are_answered() {
     // Probes are still answered.
     assert_eq!(late.get("/healthz").await.text, r#"{"status":"ok"}"#);
     assert_eq!(late.get("/readyz").await.text, r#"{"status":"ready"}"#);
-    let metrics = late.get("/metrics").await.text;
+    let metrics = desk.server.metrics().await;
     assert!(metrics.contains("\nnagaya_requests_in_flight 2\n"), "{metrics}");
     assert!(metrics.contains("\nnagaya_requests_rejected_total{reason=\"overload\"} 1\n"), "{metrics}");
 
@@ -63,17 +64,57 @@ async fn a_client_that_disconnects_releases_its_permit() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_wait_until_one_ends() {
+async fn a_connection_beyond_the_limit_closes_the_oldest_without_a_request() {
     let desk = Desk::open(Limits { connections: 2, ..Limits::default() }).await;
-    let (mut first, mut second) = (desk.connect("acme").await, desk.connect("acme").await);
-    assert_eq!(first.get("/notes").await.status, 200);
-    assert_eq!(second.get("/notes").await.status, 200);
+    let mut busy = desk.connect("acme").await;
+    let held = tokio::spawn(async move { busy.get("/hold").await.status });
+    desk.wait_until_held(1).await;
+    let mut idle = desk.connect("acme").await;
+    assert_eq!(idle.get("/notes").await.status, 200);
 
     let mut third = desk.connect("acme").await;
-    let waiting = tokio::spawn(async move { third.get("/notes").await.status });
-    let metrics = first.get("/metrics").await.text;
+    assert_eq!(third.get("/notes").await.status, 200);
+    idle.wait_until_closed().await;
+    let metrics = desk.server.metrics().await;
     assert!(metrics.contains("\nnagaya_connections 2\n"), "{metrics}");
-    assert!(!waiting.is_finished());
-    drop(second);
-    assert_eq!(waiting.await.expect("no panic"), 200);
+    desk.release(1);
+    assert_eq!(held.await.expect("no panic"), 200, "a connection with a request stays");
+}
+
+/// Sockets that send a byte now and then keep nobody out, also from their own address.
+#[tokio::test]
+async fn connections_that_send_no_request_keep_nobody_out() {
+    let limits = Limits { connections: 60, connections_per_address: 50, ..Limits::default() };
+    let desk = Desk::open(limits).await;
+    let mut slow = Vec::new();
+    for _ in 0..200 {
+        let mut stream = TcpStream::connect(desk.server.address).await.expect("it listens");
+        // The server may have closed it already.
+        let _ = stream.write_all(b"G").await;
+        slow.push(stream);
+        if slow.len() % 20 == 0 {
+            assert_eq!(desk.connect("acme").await.get("/notes").await.status, 200, "after {} of them", slow.len());
+        }
+    }
+    let metrics = desk.server.metrics().await;
+    let open = metrics.lines().find_map(|line| line.strip_prefix("nagaya_connections ")).expect("it is measured");
+    assert!(open.parse::<u32>().expect("a number") <= 50, "{open}");
+}
+
+#[tokio::test]
+async fn a_tenant_has_a_limited_number_of_streams() {
+    let desk = Desk::open(Limits { tenant_streams: 1, streams: 2, concurrent: 2, ..Limits::default() }).await;
+    let open = async |tenant| {
+        let mut client = desk.connect(tenant).await;
+        let response = client.begin(Method::GET, "/stream", &[], Body::empty()).await.expect("an answer");
+        (response.status().as_u16(), response, client)
+    };
+    let first = open("acme").await;
+    let second = open("acme").await;
+    let other = open("other").await;
+    let beyond = open("third").await;
+    assert_eq!([first.0, second.0, other.0, beyond.0], [200, 429, 200, 503]);
+    assert_eq!(desk.connect("acme").await.get("/notes").await.status, 200, "streams take no place of requests");
+    drop(first);
+    while open("acme").await.0 != 200 {}
 }

@@ -8,7 +8,7 @@ use nagaya_testing::RawResponse;
 use crate::desk::Desk;
 
 fn one_per_second() -> Limits {
-    Limits { tenant_rate: NonZeroU32::new(1), ..Limits::default() }
+    Limits { tenant_rate: 1, ..Limits::default() }
 }
 
 /// Sends requests until one is refused.
@@ -30,6 +30,33 @@ async fn a_tenant_over_its_rate_gets_retry_after() {
     let got = refused(&desk, "acme").await;
     assert_eq!(got.problem(), (429, "rate_limited".to_owned()));
     assert_eq!(got.header("retry-after"), Some("1"));
+    assert_eq!(got.header("ratelimit-policy"), Some(r#""tenant";q=2;w=2"#));
+    assert_eq!(got.header("ratelimit"), Some(r#""tenant";r=0;t=2"#));
+}
+
+#[tokio::test]
+async fn every_answer_says_what_is_left_of_the_rate() {
+    let desk = Desk::open(Limits::default()).await;
+    let got = desk.connect("acme").await.get("/notes").await;
+    assert_eq!(got.header("ratelimit-policy"), Some(r#""tenant";q=400;w=2"#));
+    assert_eq!(got.header("ratelimit"), Some(r#""tenant";r=399;t=1"#));
+}
+
+#[tokio::test]
+async fn an_address_that_guesses_tokens_is_refused_and_known_tokens_go_on() {
+    let limits = Limits { failed_authentications: NonZeroU32::new(5).expect("positive"), ..Limits::default() };
+    let desk = Desk::open(limits).await;
+    let mut known = desk.connect("acme").await;
+    assert_eq!(known.get("/notes").await.status, 200);
+    let mut guess = desk.server.connect().await.with_token("eyJhbGciOiJub25lIn0.e30.".to_owned());
+    let mut statuses = Vec::new();
+    for _ in 0..8 {
+        statuses.push(guess.get("/notes").await.status.as_u16());
+    }
+    assert_eq!(statuses, [401, 401, 401, 401, 401, 429, 429, 429]);
+    assert_eq!(known.get("/notes").await.status, 200, "a token that was verified before");
+    assert_eq!(desk.server.connect().await.get("/notes").await.status, 401, "no token is no guess");
+    assert_eq!(desk.connect("other").await.get("/notes").await.status, 429, "a token that is new here");
 }
 
 #[tokio::test]
@@ -57,7 +84,7 @@ async fn callers_without_a_tenant_are_limited_by_user() {
 
 #[tokio::test]
 async fn without_a_rate_nothing_is_refused() {
-    let desk = Desk::open(Limits { tenant_rate: None, ..Limits::default() }).await;
+    let desk = Desk::open(Limits { tenant_rate: 0, ..Limits::default() }).await;
     let mut client = desk.connect("acme").await;
     for _ in 0..100 {
         assert_eq!(client.get("/notes").await.status, 200);

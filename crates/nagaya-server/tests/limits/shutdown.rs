@@ -41,7 +41,8 @@ async fn a_body_in_transit_is_read_completely() {
         client.send(Method::POST, "/notes", &json, Body::from_stream(chunks)).await
     });
     let mut other = desk.server.connect().await;
-    while !other.get("/metrics").await.text.contains("\nnagaya_requests_in_flight 1\n") {}
+    assert_eq!(other.get("/healthz").await.status, 200);
+    while !desk.server.metrics().await.contains("\nnagaya_requests_in_flight 1\n") {}
     desk.server.stop();
     other.wait_until_closed().await;
     assert!(desk.server.is_running());

@@ -27,7 +27,7 @@ async fn a_request_over_the_time_limit_is_cancelled() {
     assert_eq!(got.problem(), (504, "timeout".to_owned()));
     desk.wait_until_held(0).await;
     assert_eq!(client.get("/notes").await.status, 200, "its room is given back, and the connection goes on");
-    let metrics = client.get("/metrics").await.text;
+    let metrics = desk.server.metrics().await;
     assert!(metrics.contains("\nnagaya_requests_rejected_total{reason=\"timeout\"} 1\n"), "{metrics}");
 }
 
@@ -72,11 +72,29 @@ async fn a_slow_request_head_times_out() {
     // Connections are accepted in order: once the next one is answered, the time of this one has started.
     assert_eq!(desk.server.connect().await.get("/healthz").await.status, 200);
     for _ in 0..3 {
-        clock.advance(SECOND * 30).await;
+        clock.advance(SECOND * 4).await;
         // The server may already have closed it.
         let _ = stream.write_all(b"x-more: 1\r\n").await;
     }
     let mut rest = Vec::new();
     let ended = stream.read_to_end(&mut rest).await;
     assert!(ended.is_err() || rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
+}
+
+/// The time of a head starts with its first byte, so that a connection may be idle for longer.
+#[tokio::test]
+async fn a_connection_that_was_idle_has_the_whole_time_for_a_head() {
+    let desk = Desk::open(Limits::default()).await;
+    let mut stream = TcpStream::connect(desk.server.address).await.expect("it listens");
+    let clock = PausedTokioClock::pause();
+    let request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let mut answer = [0; 4096];
+    stream.write_all(request).await.expect("sent");
+    assert!(stream.read(&mut answer).await.expect("an answer") > 0);
+    clock.advance(SECOND * 60).await;
+    stream.write_all(&request[..10]).await.expect("sent");
+    assert_eq!(desk.server.connect().await.get("/healthz").await.status, 200);
+    clock.advance(SECOND * 8).await;
+    stream.write_all(&request[10..]).await.expect("sent");
+    assert!(stream.read(&mut answer).await.expect("an answer") > 0);
 }

@@ -49,10 +49,11 @@ async fn five_hundred_connections_get_valid_answers_with_bounded_memory() {
     let end = Instant::now() + time;
     for at in 0..connections {
         let stream = TcpStream::connect(server.address).await.expect("a connection");
+        stream.set_nodelay(true).expect("a socket");
         let client = Connection::over(stream).await.with_token(server.tokens[at % TENANTS].clone());
         users.spawn(work(client, at, end));
     }
-    let mut watcher = server.connect().await;
+    let mut watcher = server.connect_admin().await;
     tokio::time::sleep(time / 3).await;
     let early = resident_bytes(&mut watcher).await;
 

@@ -17,6 +17,7 @@ const TENANTS: &str = "NAGAYA_TEST_LOAD_TENANTS";
 pub(crate) struct Server {
     process: Process,
     pub(crate) address: SocketAddr,
+    admin_address: SocketAddr,
     /// One token for each tenant.
     pub(crate) tokens: Vec<String>,
 }
@@ -29,12 +30,13 @@ impl Server {
         let starting = tokio::task::spawn_blocking(move || (process.wait_until_ready(), process));
         let (ready, process) = starting.await.expect("no panic");
         let address = ready["address"].as_str().expect("an address").parse().expect("an address");
+        let admin_address = ready["adminAddress"].as_str().expect("an address").parse().expect("an address");
         let tokens = serde_json::from_value(ready["tokens"].clone()).expect("tokens");
-        Server { process, address, tokens }
+        Server { process, address, admin_address, tokens }
     }
 
-    pub(crate) async fn connect(&self) -> Connection {
-        Connection::over(TcpStream::connect(self.address).await.expect("it listens")).await
+    pub(crate) async fn connect_admin(&self) -> Connection {
+        Connection::over(TcpStream::connect(self.admin_address).await.expect("it listens")).await
     }
 
     /// Stops the process, and waits until it has exited successfully.
@@ -55,7 +57,7 @@ async fn load_server_process() {
     let server = TestServer::builder(System::plain(parse_design(DESIGN)));
     let mut server = server.store(Arc::new(store), &ManualClock::default()).serve().await;
     let tokens: Vec<_> = (0..tenants).map(|at| server.token(Some(&format!("tenant-{at}")), "ann", &[])).collect();
-    println!("\n{}", json!({ "address": server.address, "tokens": tokens }));
+    println!("\n{}", json!({ "address": server.address, "adminAddress": server.admin_address, "tokens": tokens }));
     // It runs until its standard input ends.
     tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()))
         .await

@@ -117,12 +117,25 @@ async fn waiting_for_a_store_failure_ignores_short_outages() {
 #[tokio::test]
 async fn probes_accept_get_and_head_only() {
     let desk = Desk::open(Limits::default()).await;
-    let mut client = desk.server.connect().await;
-    for path in ["/healthz", "/readyz", "/metrics"] {
-        let got = client.send(Method::HEAD, path, &[], Body::empty()).await;
-        assert_eq!((got.status.as_u16(), got.text.as_str()), (200, ""), "{path}");
-        let got = client.send(Method::DELETE, path, &[], Body::empty()).await;
-        assert_eq!(got.status, 404, "{path}");
+    for mut client in [desk.server.connect().await, desk.server.connect_admin().await] {
+        for path in ["/healthz", "/readyz"] {
+            let got = client.send(Method::HEAD, path, &[], Body::empty()).await;
+            assert_eq!((got.status.as_u16(), got.text.as_str()), (200, ""), "{path}");
+            let got = client.send(Method::DELETE, path, &[], Body::empty()).await;
+            assert_eq!(got.status, 404, "{path}");
+        }
+    }
+}
+
+/// The metrics count the calls of all tenants together.
+#[tokio::test]
+async fn metrics_are_on_the_admin_listener_and_nothing_else_is() {
+    let desk = Desk::open(Limits::default()).await;
+    assert_eq!(desk.connect("acme").await.get("/metrics").await.status, 404);
+    let mut admin = desk.server.connect_admin().await.with_token(desk.server.token(Some("acme"), "ann", &[]));
+    assert_eq!(admin.get("/metrics").await.status, 200);
+    for path in ["/notes", "/", "/docs", "/openapi.json"] {
+        assert_eq!(admin.get(path).await.status, 404, "{path}");
     }
 }
 

@@ -3,13 +3,12 @@
 use axum::{body::Body, http::Method};
 use nagaya_server::Limits;
 use nagaya_store::{Item, Store as _, Write};
-use nagaya_testing::Connection;
 use serde_json::json;
 
 use crate::desk::Desk;
 
-async fn metrics(client: &mut Connection) -> String {
-    let got = client.get("/metrics").await;
+async fn metrics(desk: &Desk) -> String {
+    let got = desk.server.connect_admin().await.get("/metrics").await;
     assert_eq!(got.status, 200);
     assert_eq!(got.header("content-type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
     got.text
@@ -30,7 +29,7 @@ async fn requests_are_counted_by_system_route_method_and_class() {
     assert_eq!(client.get("/notes/01ARZ3NDEKTSV4RRFFQ69G5FAV").await.status, 404);
     assert_eq!(client.post("/notes", &json!({ "title": 7 })).await.status, 422);
 
-    let metrics = metrics(&mut client).await;
+    let metrics = metrics(&desk).await;
     let item = r#"system="desk",method="GET",route="/notes/{noteId}""#;
     has(&metrics, &format!(r#"nagaya_requests_total{{{item},status="2xx"}} 1"#));
     has(&metrics, &format!(r#"nagaya_requests_total{{{item},status="4xx"}} 1"#));
@@ -53,14 +52,14 @@ async fn unknown_paths_add_no_metrics() {
     // Send one request of each kind first, because routes without requests have no metrics.
     client.get("/nowhere").await;
     client.get("/notes/x").await;
-    let before = metrics(&mut client).await.lines().count();
+    let before = metrics(&desk).await.lines().count();
     for at in 0..50 {
         assert_eq!(client.get(&format!("/nowhere/{at}")).await.status, 404);
         assert_eq!(client.get(&format!("/notes/{at}?q={at}")).await.status, 400);
         let made_up = Method::from_bytes(format!("METHOD{at}").as_bytes()).expect("a method");
         assert_eq!(client.send(made_up, "/notes", &[], Body::empty()).await.status, 405);
     }
-    let metrics = metrics(&mut client).await;
+    let metrics = metrics(&desk).await;
     assert_eq!(metrics.lines().count(), before);
     has(&metrics, r#"nagaya_requests_total{system="none",method="none",route="none",status="4xx"} 101"#);
 }
@@ -70,7 +69,7 @@ async fn metrics_include_the_limits() {
     let limits = Limits { concurrent: 12, connections: 34, tenant_concurrent: 1, ..Limits::default() };
     let desk = Desk::open(limits).await;
     let mut client = desk.connect("acme").await;
-    let figures_before = metrics(&mut client).await;
+    let figures_before = metrics(&desk).await;
     has(&figures_before, "nagaya_requests_in_flight_limit 12.0");
     has(&figures_before, "nagaya_connections_limit 34.0");
     has(&figures_before, r#"nagaya_tenants_over_quota{system="desk"} 0.0"#);
@@ -81,7 +80,7 @@ async fn metrics_include_the_limits() {
     for _ in 0..3 {
         assert_eq!(client.get("/notes").await.status, 429);
     }
-    let figures_then = metrics(&mut client).await;
+    let figures_then = metrics(&desk).await;
     has(&figures_then, r#"nagaya_requests_rejected_total{reason="rate"} 3"#);
     has(&figures_then, r#"nagaya_tenants_over_quota{system="desk"} 1.0"#);
     assert!(!figures_then.contains("acme"));
@@ -102,13 +101,13 @@ async fn an_item_behind_the_wrong_wall_raises_the_alarm() {
     let got = client.get(&format!("/notes/{id}")).await;
     assert_eq!(got.problem(), (500, "internal".to_owned()));
     assert!(!got.text.contains("Not yours"));
-    has(&metrics(&mut client).await, r#"nagaya_wall_breaches_total{system="desk"} 1"#);
+    has(&metrics(&desk).await, r#"nagaya_wall_breaches_total{system="desk"} 1"#);
 
     // Replacing the system does not reset the counter.
     desk.server
         .mounted
         .replace(nagaya_server::System::plain(desk.server.nagaya.design().clone()), desk.server.nagaya.clone());
-    let metrics = metrics(&mut client).await;
+    let metrics = metrics(&desk).await;
     assert!(!metrics.contains(r#"nagaya_wall_breaches_total{system="desk"} 0"#), "{metrics}");
 }
 
@@ -122,7 +121,7 @@ async fn a_panic_is_answered_and_counted() {
     assert_eq!(got.json()["requestId"].as_str(), got.header("x-request-id"));
 
     assert_eq!(client.get("/notes").await.status, 200, "the connection goes on");
-    let metrics = metrics(&mut client).await;
+    let metrics = metrics(&desk).await;
     has(&metrics, r#"nagaya_requests_rejected_total{reason="panic"} 1"#);
     has(&metrics, r#"nagaya_requests_total{system="desk",method="POST",route="/panic",status="5xx"} 1"#);
 }
@@ -135,6 +134,6 @@ async fn a_client_that_disconnects_is_counted_too() {
     desk.wait_until_held(1).await;
     asking.abort();
     desk.wait_until_held(0).await;
-    let metrics = metrics(&mut desk.server.connect().await).await;
+    let metrics = metrics(&desk).await;
     has(&metrics, r#"nagaya_requests_total{system="desk",method="GET",route="/hold",status="4xx"} 1"#);
 }

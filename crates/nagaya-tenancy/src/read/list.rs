@@ -14,6 +14,8 @@ use crate::{Error, ErrorKind, Record, compiled::CompiledEntity, scope::Scope, se
 
 /// Items that are read at once, at least, where a filter leaves some out.
 const MIN_FILTERED_PAGE_SIZE: usize = 100;
+/// Bytes of the items of a page; further ones are on the next page.
+const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
 /// The most pages of the store that are read for one page of a caller.
 const MAX_STORE_PAGES: usize = 20;
 
@@ -47,7 +49,7 @@ impl Session {
         let rounds = if shared { usize::MAX } else { MAX_STORE_PAGES };
         let reach = records_to_find(design, access, list);
         let mut records = Vec::with_capacity(reach.min(MIN_FILTERED_PAGE_SIZE));
-        let mut next = None;
+        let (mut next, mut bytes, mut is_full) = (None, 0, false);
         for _ in 0..rounds {
             let missing = reach - records.len();
             query.limit = Some(read_limit(&query, missing));
@@ -56,23 +58,28 @@ impl Session {
             let mut items = page.items.into_iter();
             for item in items.by_ref() {
                 if let Some(item) = guard.admit(item)? {
+                    bytes += item.size();
+                    is_full = bytes > MAX_PAGE_BYTES && !records.is_empty();
+                    if is_full {
+                        break;
+                    }
                     records.push(Record::new(Arc::clone(compiled), item).only(projection));
                     if records.len() == reach {
                         break;
                     }
                 }
             }
-            if items.next().is_some() {
+            if is_full || items.next().is_some() {
                 // The next page starts after the last record of this one.
                 next = records.last().and_then(|record| self.position(access, compiled, record.item()));
             }
             match &next {
-                Some(position) if records.len() < reach => query.after = Some(position.clone()),
+                Some(position) if records.len() < reach && !is_full => query.after = Some(position.clone()),
                 _ => break,
             }
         }
         if shared {
-            let more = records.len() > wanted;
+            let more = records.len() > wanted || is_full;
             records.truncate(wanted);
             let last = records.last().filter(|_| more);
             next = last.and_then(|record| self.position(access, compiled, record.item()));

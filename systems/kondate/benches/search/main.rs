@@ -162,7 +162,7 @@ impl Site {
         let url = format!("http://{}/v1", listener.local_addr()?);
         let verifier = Verifier::new(claims, Clock::system()).trust(&Issuer::local(&issuer), NAME);
         // All requests are of one tenant, so the rate limit is turned off.
-        let mut server = Server::new(Limits { tenant_rate: None, ..Limits::default() });
+        let mut server = Server::new(Limits { tenant_rate: 0, ..Limits::default() });
         server.mount("", system(NAME, design, Arc::new(LocalPayments::default())), nagaya, verifier);
         tokio::spawn(server.run(listener, std::future::pending()));
         Ok(Site { url, token, agent: ureq::Agent::new_with_defaults() })

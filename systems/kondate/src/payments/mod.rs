@@ -2,6 +2,7 @@
 
 mod local;
 mod methods;
+mod none;
 mod port;
 mod purchases;
 mod start;
@@ -19,6 +20,7 @@ use serde_json::json;
 
 pub use self::{
     local::LocalPayments,
+    none::NoPayments,
     port::{Card, CardToken, ChargeId, PaymentError, PaymentFuture, PaymentProvider, SubscriptionStatus},
     subscription_state::SubscriptionState,
 };
