@@ -6,6 +6,7 @@ use anyhow::bail;
 use nagaya_design::{Design, load_checked};
 use nagaya_kondate::LocalPayments;
 use nagaya_server::System;
+use nagaya_store::files::FileCipher;
 use nagaya_todo::LongNoteStorage;
 
 /// A system that is built in.
@@ -15,8 +16,16 @@ struct BuiltIn {
     register: fn(&'static str, Design, Objects) -> anyhow::Result<System>,
 }
 
-/// The directory for large objects beside the store; `None` keeps them in memory.
-pub(crate) type Objects = Option<PathBuf>;
+/// Where large objects are; `None` keeps them in memory.
+pub(crate) type Objects = Option<ObjectDirectory>;
+
+/// The directory for large objects beside the store.
+#[derive(Debug, Clone)]
+pub(crate) struct ObjectDirectory {
+    pub(crate) directory: PathBuf,
+    /// Encrypts them, if the store is encrypted.
+    pub(crate) cipher: Arc<dyn FileCipher>,
+}
 
 const BUILT_IN_SYSTEMS: [BuiltIn; 5] = [
     BuiltIn { name: "aiagent", design: nagaya_aiagent::SINGLE_DESIGN, register: aiagent },
@@ -71,7 +80,9 @@ fn kondate(name: &'static str, design: Design, _: Objects) -> anyhow::Result<Sys
 }
 
 fn todo(name: &'static str, design: Design, objects: Objects) -> anyhow::Result<System> {
-    let notes = objects.map_or_else(LongNoteStorage::in_memory, LongNoteStorage::in_directory);
+    let in_directory =
+        |objects: ObjectDirectory| LongNoteStorage::in_directory(objects.directory).encrypted_by(objects.cipher);
+    let notes = objects.map_or_else(LongNoteStorage::in_memory, in_directory);
     Ok(nagaya_todo::system(name, design, notes)?)
 }
 

@@ -3,6 +3,7 @@
 mod directory;
 mod limits;
 mod listen;
+mod opened_store;
 mod show;
 mod store_args;
 mod watch;
@@ -16,7 +17,9 @@ use clap::{ValueEnum, builder::FalseyValueParser};
 use nagaya_server::observe;
 
 use self::limits::{Limits, ShutdownArgs};
-pub(super) use self::{directory::EmbeddedStoreArgs, listen::stop_signal, store_args::Tables};
+pub(super) use self::{
+    directory::EmbeddedStoreArgs, listen::stop_signal, opened_store::OpenedStore, store_args::Tables,
+};
 use super::Outcome;
 
 /// Serve systems as HTTP APIs
@@ -75,6 +78,9 @@ pub(super) struct StoreArgs {
     pub(super) base: Option<String>,
     #[command(flatten)]
     pub(super) directory: EmbeddedStoreArgs,
+    /// The embedded store, when it has been opened.
+    #[arg(skip)]
+    pub(super) opened: OpenedStore,
 }
 
 /// A kind of store.
