@@ -23,8 +23,8 @@ use super::{
 #[command(
     after_help = "Examples:\n  nagaya keys list\n  nagaya keys rotate cursor\n  nagaya keys rotate log --accept-older 0s\n\nOther \
                   keys have commands of their own: `nagaya token rotate` (what tokens are signed with), `nagaya store \
-                  rotate-key` (what the store is encrypted with), `nagaya events erase` (what personal fields of a user are sealed \
-                  with).\n\nA key from NAGAYA_CURSOR_KEY is not in the directory: write the new one before the former, with a comma \
+                  rotate-key` (what the store is encrypted with), `nagaya events rotate-key` (what personal fields of a user's events \
+                  are sealed with).\n\nA key from NAGAYA_CURSOR_KEY is not in the directory: write the new one before the former, with a comma \
                   between them, and later leave out the former."
 )]
 pub(super) struct Args {

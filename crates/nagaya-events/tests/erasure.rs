@@ -276,6 +276,35 @@ async fn destroying_a_key_erases_personal_fields_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_new_key_seals_later_events_and_older_ones_stay_readable() {
+    let app = App::open().await;
+    let ann = app.tenant("h-1", "ann");
+    let inspector = Inspector::new(&app.nagaya, "letter").expect("an inspector");
+    assert!(!inspector.rotate_key(&ann, "ann").await.expect("there is none yet"));
+    app.write("h-1", "ann", FIRST_ID, "Dear Bob").await;
+    assert!(inspector.rotate_key(&ann, "ann").await.expect("it is rotated"));
+    app.write("h-1", "ann", SECOND_ID, "Dear Eve").await;
+    assert!(inspector.rotate_key(&ann, "ann").await.expect("it is rotated again"));
+    for (id, text) in [(FIRST_ID, "Dear Bob"), (SECOND_ID, "Dear Eve")] {
+        assert_eq!(app.events.load(&ann, id).await.expect("a letter").state.text, text);
+    }
+    // Each event names its key, and the two have different ones.
+    let stored = app.store.scan(Scan::table("letters-events")).await.expect("a page").items;
+    let stored = format!("{stored:?}");
+    let keys: std::collections::BTreeSet<_> = stored
+        .split("%by")
+        .skip(1)
+        .filter_map(|rest| rest.split(|each: char| !each.is_ascii_hexdigit()).find(|word| word.len() == 16))
+        .collect();
+    assert_eq!(keys.len(), 2, "{stored}");
+    // All keys are destroyed together.
+    assert!(inspector.erase(&ann, "ann").await.expect("it is erased"));
+    for id in [FIRST_ID, SECOND_ID] {
+        assert_eq!(app.events.load(&ann, id).await.expect("a letter").state.text, ERASED);
+    }
+}
+
+#[tokio::test]
 async fn an_encrypted_value_cannot_be_moved_and_a_key_belongs_to_one_tenant() {
     let app = App::open().await;
     app.write("h-1", "ann", FIRST_ID, "Dear Bob").await;
