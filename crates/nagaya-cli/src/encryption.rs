@@ -12,14 +12,19 @@ use crate::store::read_small;
 
 /// Where the key of the store comes from.
 #[derive(Debug, Clone, Default, clap::Args)]
-#[command(next_help_heading = "Encryption")]
 pub(crate) struct EncryptionArgs {
     /// File with the key of the embedded store: 32 bytes, or 64 hexadecimal digits. A new directory is encrypted with it; one that
     /// is not encrypted is refused with it (see `nagaya store encrypt`)
-    #[arg(long, value_name = "FILE", env = "NAGAYA_ENCRYPTION_KEY_FILE", conflicts_with = "encryption_key_command")]
+    #[arg(
+        long,
+        help_heading = "Encryption",
+        value_name = "FILE",
+        env = "NAGAYA_ENCRYPTION_KEY_FILE",
+        conflicts_with = "encryption_key_command"
+    )]
     encryption_key_file: Option<PathBuf>,
     /// Command that prints that key, for example one that asks a key management service to decrypt it; run by `sh -c`
-    #[arg(long, value_name = "COMMAND", env = "NAGAYA_ENCRYPTION_KEY_COMMAND")]
+    #[arg(long, help_heading = "Encryption", value_name = "COMMAND", env = "NAGAYA_ENCRYPTION_KEY_COMMAND")]
     encryption_key_command: Option<String>,
 }
 

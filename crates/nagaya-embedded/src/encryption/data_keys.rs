@@ -126,6 +126,11 @@ impl DataKeys {
         number(&FILE_START, head) != Some(self.current)
     }
 
+    /// Whether the file that starts with these bytes has a key that is not known here.
+    pub(super) fn lacks_key_of_file(&self, head: &[u8]) -> bool {
+        number(&FILE_START, head).is_some_and(|number| !self.ciphers.contains_key(&number))
+    }
+
     pub(super) fn seal_file(&self, name: &str, content: &[u8]) -> Result<Vec<u8>, Error> {
         self.seal(&FILE_START, &file_context(name), content)
     }

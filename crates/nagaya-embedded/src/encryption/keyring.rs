@@ -55,6 +55,11 @@ impl Keyring {
         self.keys().map(|keys| keys.operator.clone())
     }
 
+    /// Whether a file is encrypted with a data key that is not known here.
+    pub(crate) fn lacks_key_of(&self, head: &[u8]) -> bool {
+        self.keys().is_some_and(|keys| keys.lacks_key_of_file(head))
+    }
+
     /// The length of a file's content, by the length and the first bytes of the stored file.
     pub(crate) fn content_length(&self, stored: u64, head: &[u8]) -> u64 {
         let is_encrypted = self.keys().is_some() && data_keys::is_encrypted_file(head);

@@ -129,6 +129,9 @@ pub(super) fn copy<W: Write>(
             true => {
                 file.read_to_end(&mut head).context("read", &source)?;
                 let opened = keyring.open(&object.path, head.clone());
+                if opened.is_err() && keyring.lacks_key_of(&head) {
+                    return Err(Error::engine("the key of the store was changed meanwhile; start the backup again"));
+                }
                 if opened.is_err() {
                     // As it is: an older backup may have it.
                     copied.names.damaged.push(object.path.clone());
