@@ -82,7 +82,7 @@ key   = { PK = "HOME#{home}", SK = "KEY#{subjectId}" }
 [entity.subject_key.fields]
 home      = { type = "string", max = 64 }
 subjectId = { type = "string", max = 64 }
-key       = { type = "string", max = 64, secret = true }
+key       = { type = "string", max = 1000, secret = true }
 
 [entity.letter]
 table = "list"

@@ -174,10 +174,10 @@ mod tests {
         let stored = notes.store("f-1", "t-1", "x".repeat(MAX_INLINE_CHARS + 1)).await.expect("it is stored");
         let Note::Object { object, .. } = stored else { panic!("a long one is an object") };
         for changed in ["y".repeat(MAX_INLINE_CHARS + 1), String::new()] {
-            std::fs::write(directory.path().join(&object), changed).expect("it can be written");
+            fs::write(directory.path().join(&object), changed).expect("it can be written");
             assert_eq!(notes.load(&object).await.expect_err("it is another").status(), 500);
         }
-        std::fs::remove_file(directory.path().join(&object)).expect("it can be removed");
+        fs::remove_file(directory.path().join(&object)).expect("it can be removed");
         assert_eq!(notes.load(&object).await.expect_err("it is gone").status(), 500);
     }
 
@@ -261,7 +261,7 @@ mod tests {
         let notes = LongNoteStorage::in_directory(directory.path().join("objects"));
         let stored = notes.store("../../up", "..", "x".repeat(MAX_INLINE_CHARS + 1)).await.expect("it is stored");
         assert!(matches!(&stored, Note::Object { object, .. } if !object.contains("../")), "{stored:?}");
-        assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 1);
+        assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 1);
         assert!(notes.load("notes/../../secret").await.is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! `nagaya events rotate-key`.
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use serde_json::json;
 
 use super::{SystemArgs, opened::Opened};
@@ -37,7 +37,9 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     let tenant = opened.tenant("nagaya events rotate-key", name)?;
     let mut rotated = 0;
     for aggregate in &aggregates {
-        rotated += u64::from(opened.inspector(aggregate)?.rotate_key(&tenant, user).await?);
+        let done = opened.inspector(aggregate)?.rotate_key(&tenant, user).await;
+        let room = "the new key was not stored; if `key` is too short for several keys, raise its `max` in the design";
+        rotated += u64::from(done.context(room)?);
     }
     let text = match rotated {
         0 => format!("{user} has no key in {name}: the first event with personal data creates it\n"),
