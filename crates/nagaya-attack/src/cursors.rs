@@ -86,7 +86,9 @@ async fn a_cursor_of_another_design_or_key_is_refused(scenario: &mut Scenario) -
     renamed.name.push('x');
     let base = Some(scenario.design.name.clone());
     let mut key = settings(IdGenerator::sequential());
-    key.cursor_key[31] ^= 1;
+    let mut other = key.cursor_keys.newest();
+    other[31] ^= 1;
+    key.cursor_keys = other.into();
     let layers = [
         ("a newer design", newer, settings(IdGenerator::sequential())),
         ("another design", renamed, settings(IdGenerator::sequential())),

@@ -150,7 +150,7 @@ impl Environment {
 
 /// Settings that are the same in all data layers, except the ids.
 pub(super) fn settings(ids: IdGenerator) -> Settings {
-    Settings { clock: Clock::new(|| NOW_MILLIS), ids, cursor_key: [7; 32], ..Settings::default() }
+    Settings { clock: Clock::new(|| NOW_MILLIS), ids, cursor_keys: [7; 32].into(), ..Settings::default() }
 }
 
 /// A user of a tenant.

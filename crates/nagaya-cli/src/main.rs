@@ -7,9 +7,12 @@ mod control;
 mod diff;
 mod docs;
 mod duration;
+mod encryption;
 mod events;
 mod explain;
 mod hex;
+mod key_file;
+mod keys;
 mod lambda;
 mod new;
 mod output;
@@ -59,9 +62,18 @@ enum Command {
     Tables(tables::Args),
     Events(events::Args),
     Token(token::Args),
+    Keys(keys::Args),
     Completions(completions::Args),
     #[command(hide = true)]
     Man(completions::ManArgs),
+}
+
+impl Command {
+    /// Whether it writes data or keys. The others write designs and documents, which may be for everyone.
+    fn holds_data(&self) -> bool {
+        use Command::{Events, Keys, Lambda, Seed, Serve, Smoke, Store, Token};
+        matches!(self, Events(_) | Keys(_) | Lambda(_) | Seed(_) | Serve(_) | Smoke(_) | Store(_) | Token(_))
+    }
 }
 
 /// How a command ended, apart from failures to run at all.
@@ -72,7 +84,11 @@ enum Outcome {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse_from(arguments()).command {
+    let command = Cli::parse_from(arguments()).command;
+    if command.holds_data() {
+        nagaya_embedded::keep_new_files_private();
+    }
+    let outcome = match command {
         Command::New(args) => new::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Explain(args) => explain::run(&args),
@@ -87,6 +103,7 @@ fn main() -> ExitCode {
         Command::Tables(args) => tables::run(&args),
         Command::Events(args) => events::run(&args),
         Command::Token(args) => token::run(&args),
+        Command::Keys(args) => keys::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => completions::write_man_pages(&args),
     };

@@ -6,6 +6,7 @@ use anyhow::bail;
 use nagaya_design::{Design, load_checked};
 use nagaya_kondate::{LocalPayments, NoPayments, PaymentProvider};
 use nagaya_server::System;
+use nagaya_store::files::FileCipher;
 use nagaya_todo::LongNoteStorage;
 
 /// A system that is built in.
@@ -19,9 +20,17 @@ struct BuiltIn {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Resources {
     /// The directory for large objects beside the store; `None` keeps them in memory.
-    pub(crate) objects: Option<PathBuf>,
+    pub(crate) objects: Option<ObjectDirectory>,
     /// Parts that are for development are off, such as the payment provider that takes no money.
     pub(crate) is_production: bool,
+}
+
+/// The directory for large objects beside the store.
+#[derive(Debug, Clone)]
+pub(crate) struct ObjectDirectory {
+    pub(crate) directory: PathBuf,
+    /// Encrypts them, if the store is encrypted.
+    pub(crate) cipher: Arc<dyn FileCipher>,
 }
 
 const BUILT_IN_SYSTEMS: [BuiltIn; 5] = [
@@ -81,7 +90,9 @@ fn kondate(name: &'static str, design: Design, resources: Resources) -> anyhow::
 }
 
 fn todo(name: &'static str, design: Design, resources: Resources) -> anyhow::Result<System> {
-    let notes = resources.objects.map_or_else(LongNoteStorage::in_memory, LongNoteStorage::in_directory);
+    let in_directory =
+        |objects: ObjectDirectory| LongNoteStorage::in_directory(objects.directory).encrypted_by(objects.cipher);
+    let notes = resources.objects.map_or_else(LongNoteStorage::in_memory, in_directory);
     Ok(nagaya_todo::system(name, design, notes)?)
 }
 

@@ -54,6 +54,6 @@ mod query;
 #[cfg(feature = "client")]
 pub use self::engine::{
     ApplyError, ApplyEvent, DesiredTable, Dynamodb, IndexState, Metrics, Options, Settings, SingleWriteMode, Step,
-    TABLE_NAME_VARIABLE, TablePlan, TableState, TablesPlan, Usage, table_name_from_env,
+    TABLE_NAME_VARIABLE, TableKey, TablePlan, TableState, TablesPlan, Usage, table_name_from_env,
 };
 pub use self::query::QueryRequest;

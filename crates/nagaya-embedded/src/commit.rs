@@ -14,6 +14,7 @@ use nagaya_store::{ChangeCause, Error, ErrorKind, FailedCondition, Item, Key, Ta
 use tokio::sync::oneshot;
 
 use crate::{
+    encryption::{EncryptionKey, Reencryption},
     engine::Shared,
     index_build::IndexBuilds,
     layout::{self, Keyspace},
@@ -46,6 +47,10 @@ pub(crate) enum MaintenanceRequest {
     Expire(Vec<Vec<u8>>, Reply<()>),
     /// Removes old changes.
     Trim(Trim, Reply<()>),
+    /// Encrypts with this key from now on.
+    ChangeKey(EncryptionKey, Reply<()>),
+    /// Records that a file exists beside the store.
+    RememberFile(String, Reply<()>),
 }
 
 /// Where the result of a request goes. Sending fails if the caller has stopped waiting, which is not an error.
@@ -67,6 +72,7 @@ pub(crate) struct Committer {
     /// The timestamp of the last change. Timestamps never go back, whatever the clock does.
     last_timestamp: i64,
     pub(crate) builds: IndexBuilds,
+    pub(crate) reencryption: Reencryption,
     /// When to reopen the directory, and the delay before the attempt after that.
     reopen: Option<(Instant, Duration)>,
 }
@@ -93,7 +99,8 @@ impl Committer {
             last_timestamp = now;
         }
         let builds = IndexBuilds::from_tables(tables.values());
-        Ok(Committer { shared, sequence, last_timestamp, builds, reopen: None })
+        let reencryption = Reencryption::interrupted(&shared.storage)?;
+        Ok(Committer { shared, sequence, last_timestamp, builds, reencryption, reopen: None })
     }
 
     /// Serves requests until all senders are dropped.
@@ -114,6 +121,9 @@ impl Committer {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             self.build_step();
+            if !self.has_failed() {
+                self.reencrypt_step();
+            }
             let interval = self.shared.options.sweep_interval;
             if interval.is_some_and(|interval| last_check.elapsed() >= interval) || self.has_failed() {
                 self.check_disk();
@@ -122,12 +132,13 @@ impl Committer {
         }
     }
 
-    /// How long to wait for a request: not at all while an index is being built, without limit if nothing is due.
+    /// How long to wait for a request: not at all while an index is being built or values are encrypted again, without limit if nothing is due.
     fn wait_time(&self) -> Option<Duration> {
         if self.has_failed() {
             return Some(self.reopen.map_or(REOPEN_DELAY.0, |(at, _)| at.saturating_duration_since(Instant::now())));
         }
-        if self.builds.is_empty() { self.shared.options.sweep_interval } else { Some(Duration::ZERO) }
+        let is_idle = self.builds.is_empty() && !self.reencryption.is_running();
+        if is_idle { self.shared.options.sweep_interval } else { Some(Duration::ZERO) }
     }
 
     fn has_failed(&self) -> bool {
@@ -194,6 +205,11 @@ impl Committer {
             }
             MaintenanceRequest::Expire(due, reply) => drop(reply.send(self.expire(&due))),
             MaintenanceRequest::Trim(trim, reply) => drop(reply.send(self.trim(trim))),
+            MaintenanceRequest::RememberFile(name, reply) => {
+                let op = Op::Put(Keyspace::Meta, record::file_key(&name).into(), Slice::empty());
+                let _ = reply.send(self.commit(vec![op], self.sequence));
+            }
+            MaintenanceRequest::ChangeKey(key, reply) => drop(reply.send(self.change_key(&key))),
         }
     }
 

@@ -23,13 +23,14 @@ use crate::{
     background::BackgroundThread,
     bytes::hex,
     commit::{Committer, MaintenanceRequest, Reply, Request, WriteRequest},
+    encryption::{self, ENCRYPTION_KEY, EncryptionKey, EncryptionRecord, EncryptionState, Keyring},
     free_space::FreeSpace,
     layout::Keyspace,
     lock::DirectoryLock,
     options::Options,
     prepare, read,
-    record::{INCARNATION_KEY, Table},
-    storage::Storage,
+    record::{self, INCARNATION_KEY, Table},
+    storage::{Disk, Op, Storage},
     sweep::SweepProgress,
     upgrade,
 };
@@ -99,11 +100,21 @@ impl EmbeddedStore {
     /// Opens a directory, or creates it. A directory of an older format is upgraded.
     ///
     /// An end of the journal that a crash has torn is cut off. A directory that has lost acknowledged commits, or in
-    /// which a restore was interrupted, is refused.
+    /// which a restore was interrupted, is refused. So is an encrypted one without its key.
     pub fn open(directory: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
         let directory = directory.as_ref();
         let lock = DirectoryLock::acquire(directory)?;
-        let storage = Storage::open(directory, &options)?;
+        let mut storage = Storage::open(directory, &options)?;
+        let key = options.encryption_key.as_ref();
+        let record = encryption::unlock(&storage, directory, key)?;
+        if let Some(record) = record.filter(|record| record.purges_journals) {
+            drop(storage);
+            Disk::purge_journals(directory, &options)?;
+            storage = Storage::open(directory, &options)?;
+            encryption::unlock(&storage, directory, key)?;
+            let record = record.with_purged_journals();
+            storage.commit(vec![Op::Put(Keyspace::Meta, ENCRYPTION_KEY.into(), record.encode()?.into())])?;
+        }
         upgrade::to_current_format(&storage)?;
         EmbeddedStore::start(storage, options, Some(lock))
     }
@@ -160,6 +171,41 @@ impl EmbeddedStore {
     pub async fn reindex(&self, table: &str, index: Option<&str>) -> Result<(), Error> {
         let (table, index) = (table.to_owned(), index.map(str::to_owned));
         self.maintain(|reply| MaintenanceRequest::Reindex(table, index, reply)).await
+    }
+
+    /// Encrypts the store with this key from now on: one that is not encrypted yet, or one with another key. What is stored
+    /// is encrypted again in the background, also after a restart with the new key. [`EmbeddedStore::encryption`] shows how
+    /// far that is. The new key takes effect when this returns: the next start needs it.
+    pub async fn change_key(&self, key: EncryptionKey) -> Result<(), Error> {
+        self.maintain(|reply| MaintenanceRequest::ChangeKey(key, reply)).await
+    }
+
+    /// Records that a file exists beside the store, so that its loss is noticed. A restored copy does not have the record.
+    pub async fn remember_file(&self, name: &str) -> Result<(), Error> {
+        if self.remembers_file(name)? {
+            return Ok(());
+        }
+        self.maintain(|reply| MaintenanceRequest::RememberFile(name.to_owned(), reply)).await
+    }
+
+    /// Whether [`EmbeddedStore::remember_file`] was called with this name.
+    pub fn remembers_file(&self, name: &str) -> Result<bool, Error> {
+        Ok(self.storage().view()?.get(Keyspace::Meta, &record::file_key(name))?.is_some())
+    }
+
+    /// The key of the store, and how far values are encrypted with it; `None` if the store is not encrypted.
+    pub fn encryption(&self) -> Result<Option<EncryptionState>, Error> {
+        Ok(EncryptionRecord::read(&self.storage().view()?)?.map(|record| record.state()))
+    }
+
+    /// What another process needs, beside the key, to decrypt the files beside the store: see [`Keyring::from_record`].
+    pub fn encryption_record(&self) -> Result<Option<Vec<u8>>, Error> {
+        EncryptionRecord::read(&self.storage().view()?)?.map(|record| record.encode()).transpose()
+    }
+
+    /// Encrypts and decrypts the files beside the store; leaves them as they are while the store is not encrypted.
+    pub fn keyring(&self) -> Arc<Keyring> {
+        self.storage().disk().map_or_else(Arc::default, |disk| Arc::clone(disk.keyring()))
     }
 
     pub(crate) async fn maintain(&self, request: impl FnOnce(Reply<()>) -> MaintenanceRequest) -> Result<(), Error> {

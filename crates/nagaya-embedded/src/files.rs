@@ -7,7 +7,8 @@ use std::{
 };
 
 use nagaya_store::Error;
-pub(crate) use nagaya_store::files::{private_file, private_folder, sync_folder};
+use nagaya_store::files::temporary_path;
+pub(crate) use nagaya_store::files::{private_file, private_folder, replace_file as replace, sync_folder};
 
 /// Adds the path and the failed action to an I/O error.
 pub(crate) trait IoContext<T> {
@@ -49,6 +50,13 @@ pub(crate) fn parent_folder(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// Takes the permissions of others from all files that this process creates from now on. fjall creates its files with the
+/// permissions that the umask leaves; without this call, only their directory keeps others away from them.
+pub fn keep_new_files_private() {
+    #[cfg(unix)]
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+}
+
 /// Makes the names in a folder and in all folders below it durable.
 pub(crate) fn sync_folders(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
@@ -64,26 +72,16 @@ pub(crate) fn sync_folders(folder: &Path) -> io::Result<()> {
 pub(crate) fn probe(folder: &Path) -> io::Result<()> {
     const PROBE_OPEN_FILES: usize = 8;
     const BYTES: usize = 1024 * 1024;
-    let path = folder.join("probe");
+    let path = temporary_path(&folder.join("probe"));
     let probed = (|| {
-        let file = File::create(&path)?;
+        let file = private_file().create_new(true).open(&path)?;
         io::Write::write_all(&mut &file, &vec![1; BYTES])?;
         file.sync_all()?;
         (0..PROBE_OPEN_FILES).map(|_| File::open(&path)).collect::<io::Result<Vec<_>>>().map(drop)
     })();
-    // If it cannot be removed now, the next probe overwrites it.
+    // If it cannot be removed now, the next start removes it.
     let _ = fs::remove_file(&path);
     probed
-}
-
-/// Replaces a file atomically and durably.
-pub(crate) fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-    let new = path.with_extension("new");
-    let mut out = File::create(&new)?;
-    write(&mut out)?;
-    out.sync_all()?;
-    fs::rename(&new, path)?;
-    sync_folder(parent_folder(path))
 }
 
 #[cfg(test)]

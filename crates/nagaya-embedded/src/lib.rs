@@ -35,6 +35,7 @@
 mod background;
 mod bytes;
 mod commit;
+mod encryption;
 mod engine;
 mod ensure;
 mod files;
@@ -51,12 +52,14 @@ mod storage;
 mod sweep;
 mod upgrade;
 
+pub use encryption::{EncryptionKey, EncryptionProgress, EncryptionState, FILE_OVERHEAD, Keyring};
 pub use engine::EmbeddedStore;
+pub use files::keep_new_files_private;
 pub use lock::is_in_use;
 pub use maintenance::{
     BackupContent, BackupPosition, BackupSource, BackupSummary, Finding, JournalState, KeyFile, Progress, Recovery,
     RepairSummary, RestoreExtras, RestoreSummary, StoreStats, TableStats, VerifiedBackup, discard_damaged_commits,
     inspect_damage, is_backup_damaged, new_backup_id, restore_backup, restore_backups, verify_backup, verify_chain,
-    verify_objects, write_backup,
+    verify_encrypted_backup, verify_objects, write_backup,
 };
 pub use options::Options;

@@ -1,14 +1,14 @@
 //! The lock of a directory: one process at a time has it open.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, File, TryLockError},
     io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
 };
 
-use nagaya_store::{Error, ErrorKind};
+use nagaya_store::{Error, ErrorKind, files};
 
-use crate::files::{IoContext as _, private_folder};
+use crate::files::{IoContext as _, private_file, private_folder};
 
 /// Locks the directory until it is dropped.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl DirectoryLock {
     pub(crate) fn acquire(directory: &Path) -> Result<Self, Error> {
         create_private(directory).context("open", directory)?;
         let path = directory.join("lock");
-        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let open = private_file().read(true).create(true).truncate(false).open(&path);
         let mut file = open.context("open", &path)?;
         match file.try_lock() {
             Ok(()) => {}
@@ -51,22 +51,36 @@ impl DirectoryLock {
         }
         let named = file.set_len(0).and_then(|()| writeln!(file, "process {}", std::process::id()));
         named.context("write", &path)?;
+        make_files_private(directory);
         Ok(DirectoryLock { _file: file })
     }
 }
 
-/// Creates a directory that only its owner can enter, because it holds the data of all tenants. Warns if an existing
-/// one is open to others.
+/// Creates a directory that only its owner can enter, because it holds the data of all tenants.
 fn create_private(directory: &Path) -> io::Result<()> {
-    private_folder().recursive(true).create(directory)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        let mode = fs::metadata(directory)?.permissions().mode() & 0o777;
-        if mode & 0o077 != 0 {
-            let directory = directory.display();
-            tracing::warn!(%directory, mode = format!("{mode:o}"), "other users can enter the data directory; chmod 700 it");
+    private_folder().recursive(true).create(directory)
+}
+
+/// Takes the permissions of others from the directory and its files. fjall creates its files with the permissions that the
+/// umask leaves; nobody else can reach them, because nobody else can enter the directory.
+fn make_files_private(directory: &Path) {
+    let restricted = files::restrict(directory, 0o700).and_then(|()| {
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            let (path, kind) = (entry.path(), entry.file_type()?);
+            match kind.is_dir() {
+                // There may be millions of objects, and nobody else can enter their folder.
+                true if entry.file_name() == "objects" => files::restrict(&path, 0o700)?,
+                true => files::make_private(&path)?,
+                false if kind.is_file() => files::restrict(&path, 0o600)?,
+                false => {}
+            }
         }
+        let data = directory.join("data");
+        if data.is_dir() { files::remove_unfinished(&data) } else { Ok(()) }
+    });
+    if let Err(error) = restricted {
+        let directory = directory.display();
+        tracing::warn!(%directory, %error, "other users may be able to read the data directory; chmod 700 it");
     }
-    Ok(())
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use nagaya_store::Clock;
 
+use crate::encryption::EncryptionKey;
+
 /// Settings of the engine.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -22,6 +24,9 @@ pub struct Options {
     pub min_free_bytes: u64,
     /// How often the background thread removes expired items and old changes and checks the disk; `None` turns it off.
     pub sweep_interval: Option<Duration>,
+    /// The key of an encrypted directory. A new directory is encrypted with it. A directory that is not encrypted is refused
+    /// with a key, and one that is encrypted without its key.
+    pub encryption_key: Option<EncryptionKey>,
 }
 
 impl Default for Options {
@@ -34,6 +39,7 @@ impl Default for Options {
             journal_bytes: 192 * 1024 * 1024,
             min_free_bytes: 256 * 1024 * 1024,
             sweep_interval: Some(Duration::from_secs(1)),
+            encryption_key: None,
         }
     }
 }

@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 /// 1: the first. 2: tables record their pending builds; directories have an incarnation, and number and tag their
 /// commits.
 pub(crate) const FORMAT: u32 = 2;
+/// The format of directories that are encrypted; otherwise it is the same as [`FORMAT`]. Versions that cannot decrypt
+/// refuse it.
+pub(crate) const ENCRYPTED_FORMAT: u32 = 3;
 
 /// The key of the format in [`Keyspace::Meta`](crate::layout::Keyspace::Meta).
 pub(crate) const FORMAT_KEY: &[u8] = b"format";
@@ -24,6 +27,11 @@ pub(crate) const SEQUENCE_KEY: &[u8] = b"sequence";
 /// The key of a table's record.
 pub(crate) fn table_key(name: &str) -> Vec<u8> {
     [b"table/", name.as_bytes()].concat()
+}
+
+/// The key of the record that a file exists beside the store.
+pub(crate) fn file_key(name: &str) -> Vec<u8> {
+    [b"file/", name.as_bytes()].concat()
 }
 
 /// The newest change of a table that has been removed.

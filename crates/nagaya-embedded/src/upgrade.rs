@@ -7,17 +7,17 @@ use nagaya_store::Error;
 use crate::{
     bytes::random_bytes,
     layout::Keyspace,
-    record::{self, COMMIT_KEY_KEY, FORMAT, FORMAT_KEY, INCARNATION_KEY, Table, TableFormat1},
+    record::{self, COMMIT_KEY_KEY, ENCRYPTED_FORMAT, FORMAT, FORMAT_KEY, INCARNATION_KEY, Table, TableFormat1},
     storage::{CommitKey, Op, Storage},
 };
 
 /// Upgrades a directory to the format of this version, in one commit.
 pub(crate) fn to_current_format(storage: &Storage) -> Result<(), Error> {
     match storage.view()?.get_decoded::<u32>(Keyspace::Meta, FORMAT_KEY)? {
-        Some(FORMAT) => Ok(()),
+        Some(FORMAT | ENCRYPTED_FORMAT) => Ok(()),
         Some(1) => from_format_1(storage),
         Some(found) => Err(Error::engine(format!(
-            "the directory has format {found}, and this version knows formats 1 to {FORMAT}; use the version that wrote it, or \
+            "the directory has format {found}, and this version knows formats 1 to {ENCRYPTED_FORMAT}; use the version that wrote it, or \
              an older backup"
         ))),
         None => Err(Error::engine("the directory has no format number: it is not a directory of a store")),

@@ -67,7 +67,8 @@ fn back_up(
 ) -> Result<BackupSummary, Error> {
     let id = new_backup_id().expect("an id");
     let source = BackupSource::Store(store);
-    let content = BackupContent { source, previous, objects: Some(objects), sealed_keys: Some(b"sealed"), id };
+    let (objects, sealed_keys) = (Some(objects), Some(&b"sealed"[..]));
+    let content = BackupContent { source, previous, objects, sealed_keys, id, encryption_key: None, keyring: None };
     write_backup(file, content, &mut ignore())
 }
 
@@ -310,7 +311,7 @@ async fn incremental_backups_restore_to_the_latest_state() {
 
     let chain = [check(&path("full")), check(&path("inc1")), check(&path("inc2"))];
     let keys = [KeyFile { path: "issuer/keys.json".to_owned(), bytes: b"secret".to_vec() }];
-    let extras = RestoreExtras { objects: None, keys: &keys };
+    let extras = RestoreExtras { keys: &keys, ..RestoreExtras::default() };
     let restored = restore_backups(&chain, &path("restored"), extras, &mut ignore()).expect("it can be restored");
     let expected = store.stats().expect("it can be counted");
     assert_eq!(restored.content_hash, expected.content_hash);
@@ -408,6 +409,8 @@ async fn a_stream_that_ends_early_gives_an_error_and_no_file() {
             objects: None,
             sealed_keys: None,
             id: new_backup_id().expect("an id"),
+            encryption_key: None,
+            keyring: None,
         };
         write_backup(&file, content, &mut ignore())
     };

@@ -5,13 +5,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nagaya_embedded::{EmbeddedStore, Options};
+use nagaya_embedded::{EmbeddedStore, EncryptionKey, Options};
 use nagaya_store::{
     Clock, Item, Key, KeySchema, Query, Scan, StartPosition, Store as _, TableSpec, Update, Value, Write, WriteSet,
 };
 
 /// The format that this version writes.
 const FORMAT: &str = "2";
+/// The format of encrypted directories.
+const ENCRYPTED_FORMAT: &str = "3";
 /// Set this variable to write the directory of the current format again.
 const MAKE: &str = "NAGAYA_MAKE_FORMAT";
 const TABLE: &str = "notes";
@@ -22,6 +24,12 @@ fn formats() -> PathBuf {
 
 fn options() -> Options {
     Options { clock: Clock::new(|| 1_800_000_000_000), sweep_interval: None, ..Options::default() }
+}
+
+/// The same with the key of an encrypted directory.
+fn options_of(format: &str) -> Options {
+    let key = EncryptionKey::parse(&[7; 32]).filter(|_| format == ENCRYPTED_FORMAT);
+    Options { encryption_key: key, ..options() }
 }
 
 fn spec() -> TableSpec {
@@ -92,19 +100,24 @@ fn copy(from: &Path, to: &Path) {
 #[tokio::test]
 async fn a_directory_of_every_format_opens_with_its_whole_content() {
     if std::env::var_os(MAKE).is_some() {
-        let made = tempfile::tempdir().expect("a directory");
-        let store = EmbeddedStore::open(made.path(), options()).expect("a store");
-        fill(&store).await.expect("it can be filled");
-        drop(store);
-        copy(made.path(), &formats().join(FORMAT));
+        for format in [FORMAT, ENCRYPTED_FORMAT] {
+            let made = tempfile::tempdir().expect("a directory");
+            let store = EmbeddedStore::open(made.path(), options_of(format)).expect("a store");
+            fill(&store).await.expect("it can be filled");
+            drop(store);
+            copy(made.path(), &formats().join(format));
+        }
     }
     let kept: Vec<_> = fs::read_dir(formats()).expect("formats").map(|entry| entry.expect("an entry").path()).collect();
-    assert!(kept.contains(&formats().join(FORMAT)), "the format has changed: run this test once with {MAKE}=1");
+    for format in [FORMAT, ENCRYPTED_FORMAT] {
+        assert!(kept.contains(&formats().join(format)), "the format has changed: run this test once with {MAKE}=1");
+    }
     for directory in kept {
         let format = directory.display();
         let opened = tempfile::tempdir().expect("a directory");
         copy(&directory, opened.path());
-        let store = EmbeddedStore::open(opened.path(), options()).unwrap_or_else(|error| panic!("{format}: {error}"));
+        let options = options_of(&directory.file_name().unwrap_or_default().to_string_lossy());
+        let store = EmbeddedStore::open(opened.path(), options).unwrap_or_else(|error| panic!("{format}: {error}"));
         assert_eq!(store.verify(&mut |_| {}).expect("it can be verified"), [], "{format}");
 
         let mut scanned = store.scan(Scan::table(TABLE)).await.expect("a scan").items;

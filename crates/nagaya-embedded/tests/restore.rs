@@ -195,7 +195,7 @@ async fn a_restore_to_a_past_time_continues_sequence_numbers_and_has_objects_and
     fs::write(path("store/objects/notes/a"), "a long note").expect("an object");
     let keys = [KeyFile { path: "cursor.key".to_owned(), bytes: b"00".to_vec() }];
     let objects = path("store/objects");
-    let extras = RestoreExtras { objects: Some(&objects), keys: &keys };
+    let extras = RestoreExtras { objects: Some(&objects), keys: &keys, ..RestoreExtras::default() };
     let restored = timed.store.restore_at(2_000, &path("past"), extras, &mut ignore()).expect("it is known");
     assert_eq!((restored.items, restored.objects, restored.keys, restored.sequence), (2, 1, 1, 5));
     assert_eq!(fs::read(path("past/objects/notes/a")).expect("an object"), b"a long note");

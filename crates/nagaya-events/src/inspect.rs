@@ -87,6 +87,12 @@ impl Inspector {
         seal::destroy_key(&self.layout, tenant, user).await
     }
 
+    /// Encrypts personal fields of a user's later events with a new key; whether the user had one. What older keys have
+    /// encrypted stays readable, and [`Inspector::erase`] destroys all of them.
+    pub async fn rotate_key(&self, tenant: &Tenant, user: &str) -> Result<bool, Error> {
+        seal::rotate_key(&self.layout, tenant, user).await
+    }
+
     /// Checks the events of an aggregate: none is missing, changed or in the wrong place. Gives their number, and the last
     /// hash of the chain or what is wrong. Keep the hash elsewhere to detect a chain that was replaced as a whole.
     pub async fn verify(&self, tenant: &Tenant, id: &str) -> Result<(u64, Result<String, String>), Error> {

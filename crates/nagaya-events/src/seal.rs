@@ -26,6 +26,8 @@ const KEY_OWNER_FIELD: &str = "%of";
 /// The fingerprint of the key: a key that was created after another was destroyed decrypts nothing older.
 const KEY_FINGERPRINT_FIELD: &str = "%by";
 const NONCE_BYTES: usize = 24;
+/// Between the keys of a user. No key has it.
+const SEPARATOR: &str = " ";
 
 type Key = [u8; 32];
 
@@ -57,17 +59,17 @@ pub(crate) async fn seal(
 /// Decrypts the personal fields of events. Those whose key is destroyed are shown as erased.
 pub(crate) async fn open(layout: &Layout, tenant: &Tenant, events: &mut [RecordedEvent]) -> Result<(), Error> {
     let Some(_) = &layout.keys else { return Ok(()) };
-    let mut keys: BTreeMap<String, Option<Key>> = BTreeMap::new();
+    let mut keys: BTreeMap<String, Vec<Key>> = BTreeMap::new();
     for event in events.iter_mut() {
         let sealed: Vec<_> =
             event.raw.data.iter().filter_map(|(name, value)| Some((name.clone(), Sealed::read(value)?))).collect();
         for (name, sealed) in sealed {
             if !keys.contains_key(&sealed.of) {
-                keys.insert(sealed.of.clone(), find_key(layout, tenant, &sealed.of).await?);
+                keys.insert(sealed.of.clone(), find_keys(layout, tenant, &sealed.of).await?);
             }
-            let key = keys.get(&sealed.of).copied().flatten().filter(|key| fingerprint(key) == sealed.by);
+            let key = keys.get(&sealed.of).and_then(|keys| keys.iter().find(|key| fingerprint(key) == sealed.by));
             let value = match key {
-                Some(key) => sealed.open(&key, event, &name)?,
+                Some(key) => sealed.open(key, event, &name)?,
                 None => {
                     event.erased = true;
                     erased_value(layout, event, &name)
@@ -79,13 +81,38 @@ pub(crate) async fn open(layout: &Layout, tenant: &Tenant, events: &mut [Recorde
     Ok(())
 }
 
-/// Destroys the key of a user, which erases what it has encrypted; whether there was one.
+/// Destroys the keys of a user, which erases what it has encrypted; whether there was one.
 pub(crate) async fn destroy_key(layout: &Layout, tenant: &Tenant, user: &str) -> Result<bool, Error> {
     let Some(entity) = &layout.keys else { return Ok(false) };
     match tenant.delete(&entity.name, &[user], None).await {
         Ok(()) => Ok(true),
         Err(error) if error.is_not_found() => Ok(false),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Encrypts later events of a user with a new key; whether the user had one. The older keys stay, because events are never
+/// changed: they decrypt what they have encrypted until all keys of the user are destroyed.
+pub(crate) async fn rotate_key(layout: &Layout, tenant: &Tenant, user: &str) -> Result<bool, Error> {
+    let Some(entity) = &layout.keys else { return Ok(false) };
+    let mut retry = Retry::new(3);
+    loop {
+        retry.attempt().await?;
+        let found = match tenant.get(&entity.name, &[user]).await {
+            Ok(found) => found,
+            Err(error) if error.is_not_found() => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        let keys = [vec![random_key(user)?], find_keys(layout, tenant, user).await?].concat();
+        let texts: Vec<_> = keys.iter().map(|key| BASE64.encode(key)).collect();
+        let mut patch = Map::new();
+        patch.insert("key".to_owned(), texts.join(SEPARATOR).into());
+        // Only if the keys are still the ones that were read: a lost key would erase what it has encrypted.
+        match tenant.update(&entity.name, &[user], patch, &found).await {
+            Ok(_) => return Ok(true),
+            Err(error) if error.is_conflict() => {}
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 
@@ -166,11 +193,10 @@ async fn get_or_create_key(layout: &Layout, tenant: &Tenant, user: &str) -> Resu
     let mut retry = Retry::new(3);
     loop {
         retry.attempt().await?;
-        if let Some(key) = find_key(layout, tenant, user).await? {
-            return Ok(key);
+        if let Some(newest) = find_keys(layout, tenant, user).await?.first() {
+            return Ok(*newest);
         }
-        let mut key = [0; 32];
-        getrandom::fill(&mut key).map_err(|_| Error::damaged(user, "no random key could be created"))?;
+        let key = random_key(user)?;
         let mut fields = Map::new();
         fields.insert("subjectId".to_owned(), user.into());
         fields.insert("key".to_owned(), BASE64.encode(key).into());
@@ -183,20 +209,26 @@ async fn get_or_create_key(layout: &Layout, tenant: &Tenant, user: &str) -> Resu
     }
 }
 
-/// The key of a user, if there is one.
-async fn find_key(layout: &Layout, tenant: &Tenant, user: &str) -> Result<Option<Key>, Error> {
-    let Some(entity) = &layout.keys else { return Ok(None) };
-    let mut key = None;
+fn random_key(user: &str) -> Result<Key, Error> {
+    let mut key = [0; 32];
+    getrandom::fill(&mut key).map_err(|_| Error::damaged(user, "no random key could be created"))?;
+    Ok(key)
+}
+
+/// The keys of a user, the newest first.
+async fn find_keys(layout: &Layout, tenant: &Tenant, user: &str) -> Result<Vec<Key>, Error> {
+    let Some(entity) = &layout.keys else { return Ok(Vec::new()) };
+    let mut keys = None;
     // The key is a secret field: it can be used, but not read.
     let used = tenant
         .verify_secret(&entity.name, &[user], "key", |text| {
-            key = BASE64.decode(text).ok().and_then(|bytes| bytes.try_into().ok());
-            key.is_some()
+            keys = text.split(SEPARATOR).map(|key| BASE64.decode(key).ok()?.try_into().ok()).collect();
+            keys.is_some()
         })
         .await;
     match used {
-        Ok(_) => Ok(key),
-        Err(error) if error.is_not_found() => Ok(None),
+        Ok(_) => Ok(keys.unwrap_or_default()),
+        Err(error) if error.is_not_found() => Ok(Vec::new()),
         Err(error) => Err(error.into()),
     }
 }

@@ -82,7 +82,7 @@ key   = { PK = "HOME#{home}", SK = "KEY#{subjectId}" }
 [entity.subject_key.fields]
 home      = { type = "string", max = 64 }
 subjectId = { type = "string", max = 64 }
-key       = { type = "string", max = 64, secret = true }
+key       = { type = "string", max = 1000, secret = true }
 
 [entity.letter]
 table = "list"
@@ -273,6 +273,35 @@ async fn destroying_a_key_erases_personal_fields_and_nothing_else() {
     let (history, _) = app.events.history(&ann, FIRST_ID, None, None).await.expect("a history");
     assert_eq!(history[0].raw.data["text"], ERASED);
     assert_eq!(history[2].raw.data["text"], "Dear all");
+}
+
+#[tokio::test]
+async fn a_new_key_seals_later_events_and_older_ones_stay_readable() {
+    let app = App::open().await;
+    let ann = app.tenant("h-1", "ann");
+    let inspector = Inspector::new(&app.nagaya, "letter").expect("an inspector");
+    assert!(!inspector.rotate_key(&ann, "ann").await.expect("there is none yet"));
+    app.write("h-1", "ann", FIRST_ID, "Dear Bob").await;
+    assert!(inspector.rotate_key(&ann, "ann").await.expect("it is rotated"));
+    app.write("h-1", "ann", SECOND_ID, "Dear Eve").await;
+    assert!(inspector.rotate_key(&ann, "ann").await.expect("it is rotated again"));
+    for (id, text) in [(FIRST_ID, "Dear Bob"), (SECOND_ID, "Dear Eve")] {
+        assert_eq!(app.events.load(&ann, id).await.expect("a letter").state.text, text);
+    }
+    // Each event names its key, and the two have different ones.
+    let stored = app.store.scan(Scan::table("letters-events")).await.expect("a page").items;
+    let stored = format!("{stored:?}");
+    let keys: std::collections::BTreeSet<_> = stored
+        .split("%by")
+        .skip(1)
+        .filter_map(|rest| rest.split(|each: char| !each.is_ascii_hexdigit()).find(|word| word.len() == 16))
+        .collect();
+    assert_eq!(keys.len(), 2, "{stored}");
+    // All keys are destroyed together.
+    assert!(inspector.erase(&ann, "ann").await.expect("it is erased"));
+    for id in [FIRST_ID, SECOND_ID] {
+        assert_eq!(app.events.load(&ann, id).await.expect("a letter").state.text, ERASED);
+    }
 }
 
 #[tokio::test]

@@ -1,17 +1,31 @@
 //! Files and folders that only their owner can use.
+//!
+//! The mode of a new file or folder is given when it is created, so the umask can only remove permissions from it. A link
+//! in the place of a file is never followed.
 
 use std::{
-    fs::{DirBuilder, File, OpenOptions},
+    fmt,
+    fs::{self, DirBuilder, File, OpenOptions},
+    hash::{BuildHasher as _, RandomState},
     io,
-    path::Path,
+    path::{Path, PathBuf},
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-/// Options that create files which only their owner can read.
+use crate::Error;
+
+/// Options that create files which only their owner can read. A link in the place of the file is an error.
 pub fn private_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true);
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o600).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+    }
     options
 }
 
@@ -26,4 +40,113 @@ pub fn private_folder() -> DirBuilder {
 /// Makes the names in a folder durable.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+}
+
+/// How the names of files end that [`replace_file`] has not finished.
+const UNFINISHED: &str = ".new";
+
+/// Replaces a file atomically and durably. Only its owner can read the new one.
+///
+/// It is written under a random name in the same folder, and then renamed: a reader sees the former content or the new
+/// one, and a link in the place of the file is replaced, not followed.
+pub fn replace_file(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let new = temporary_path(path);
+    let mut file = private_file().create_new(true).open(&new)?;
+    let replaced = write(&mut file).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&new, path));
+    if replaced.is_err() {
+        // The error of the replacement says more than the one of this.
+        let _ = fs::remove_file(&new);
+    }
+    replaced?;
+    sync_folder(path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+}
+
+/// A name beside a path that nobody can guess: `.NAME.RANDOM.new`.
+pub fn temporary_path(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{:016x}{UNFINISHED}", unpredictable_number()))
+}
+
+/// Whether a name is one of [`temporary_path`]. If no process writes to its folder, the file is left of one that was killed.
+pub fn is_temporary(name: &str) -> bool {
+    let digits =
+        name.strip_prefix('.').and_then(|name| name.strip_suffix(UNFINISHED)).and_then(|name| name.rsplit_once('.'));
+    digits.is_some_and(|(_, digits)| digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// A number that other processes cannot guess. The standard library seeds the hash with random bits of the system.
+pub fn unpredictable_number() -> u64 {
+    static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    SEED.hash_one((std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
+}
+
+/// Takes the permissions of others from a folder and from everything in it. Links are not followed.
+pub fn make_private(folder: &Path) -> io::Result<()> {
+    restrict(folder, 0o700)?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            make_private(&entry.path())?;
+        } else if kind.is_file() {
+            restrict(&entry.path(), 0o600)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes the files that a killed process left unfinished. For a folder that no other process uses.
+pub fn remove_unfinished(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            remove_unfinished(&entry.path())?;
+        } else if kind.is_file() && is_temporary(&entry.file_name().to_string_lossy()) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Sets the permissions of a file or folder, if others have some.
+#[cfg(unix)]
+pub fn restrict(path: &Path, mode: u32) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    match fs::metadata(path)?.permissions().mode() & 0o077 {
+        0 => Ok(()),
+        _ => fs::set_permissions(path, fs::Permissions::from_mode(mode)),
+    }
+}
+
+/// Sets the permissions of a file or folder, if others have some.
+#[cfg(not(unix))]
+pub fn restrict(_: &Path, _: u32) -> io::Result<()> {
+    Ok(())
+}
+
+/// Encrypts whole files, and decrypts them.
+pub trait FileCipher: fmt::Debug + Send + Sync {
+    /// The bytes to store for a file with this name and content.
+    fn seal(&self, name: &str, content: Vec<u8>) -> Result<Vec<u8>, Error>;
+
+    /// The content of a stored file with this name.
+    fn open(&self, name: &str, stored: Vec<u8>) -> Result<Vec<u8>, Error>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_temporary_names_are_temporary() {
+        let made = temporary_path(Path::new("a/current"));
+        let name = made.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        assert!(is_temporary(&name) && made.parent() == Some(Path::new("a")), "{name}");
+        assert_ne!(made, temporary_path(Path::new("a/current")));
+        for name in ["current", ".new", "current.new", ".a.new", ".a.0123456789abcdeg.new", "a.0123456789abcdef.new"] {
+            assert!(!is_temporary(name), "{name}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ mod compiled;
 mod error;
 mod expected;
 mod handles;
+mod key_set;
 mod principal;
 mod read;
 mod record;
@@ -27,6 +28,7 @@ pub use self::{
     error::{Error, ErrorKind},
     expected::Expected,
     handles::{Operator, TenancyFuture, Tenant, Visitor},
+    key_set::{KeySet, SecretKey},
     principal::Principal,
     read::{List, LogPage, Page, list_query},
     record::Record,

@@ -10,6 +10,8 @@ use std::{
 use nagaya_design::{Design, Table};
 use nagaya_store::Clock;
 
+use crate::key_set::KeySet;
+
 /// How a design runs on a store.
 #[derive(Clone)]
 pub struct Settings {
@@ -24,9 +26,9 @@ pub struct Settings {
     pub clock: Clock,
     /// The generator of ids.
     pub ids: IdGenerator,
-    /// The key that encrypts cursors. Processes that serve the same callers need the same one. By default it is random, so that
-    /// cursors are valid for the life of the process.
-    pub cursor_key: [u8; 32],
+    /// The keys that encrypt cursors. Processes that serve the same callers need the same ones. By default there is a random one, so
+    /// that cursors are valid for the life of the process.
+    pub cursor_keys: KeySet,
     /// How often a write is tried that loses races against others.
     pub attempts: usize,
     /// How long the indexes of the store may lag behind its tables, where its capabilities say that they do. A deletion waits
@@ -49,7 +51,7 @@ impl Default for Settings {
             generations: BTreeMap::new(),
             clock: Clock::system(),
             ids,
-            cursor_key,
+            cursor_keys: cursor_key.into(),
             attempts: crate::retry::ATTEMPTS,
             index_lag: Duration::from_secs(1),
             idempotency_retention: Duration::from_secs(24 * 60 * 60),

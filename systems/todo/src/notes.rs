@@ -1,16 +1,16 @@
 //! Notes: a short one is in its event, a long one is an object that the event names.
 
 use std::{
-    io,
-    path::PathBuf,
-    sync::{Arc, OnceLock},
+    error::Error as StdError,
+    fs, io,
+    path::{Path as FilePath, PathBuf},
+    sync::Arc,
 };
 
 use axum::http::StatusCode;
 use nagaya_server::Problem;
-use object_store::{
-    ObjectStore, ObjectStoreExt as _, PutPayload, local::LocalFileSystem, memory::InMemory, path::Path,
-};
+use nagaya_store::files::{self, FileCipher};
+use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload, memory::InMemory, path::Path};
 
 use crate::todo::Note;
 
@@ -22,20 +22,26 @@ pub(crate) const MAX_CHARS: usize = 100_000;
 /// The object storage of long notes.
 #[derive(Debug, Clone)]
 pub struct LongNoteStorage {
-    objects: Arc<OnceLock<Arc<dyn ObjectStore>>>,
+    place: Place,
+    cipher: Option<Arc<dyn FileCipher>>,
+}
+
+#[derive(Debug, Clone)]
+enum Place {
+    Objects(Arc<dyn ObjectStore>),
     /// A directory that is created for the first long note.
-    directory: Option<PathBuf>,
+    Directory(PathBuf),
 }
 
 impl LongNoteStorage {
     /// Stores notes in this object storage.
     pub fn new(objects: Arc<dyn ObjectStore>) -> Self {
-        LongNoteStorage { objects: Arc::new(OnceLock::from(objects)), directory: None }
+        LongNoteStorage { place: Place::Objects(objects), cipher: None }
     }
 
-    /// Stores notes in a directory.
+    /// Stores notes in a directory, as files that only their owner can read.
     pub fn in_directory(directory: PathBuf) -> Self {
-        LongNoteStorage { objects: Arc::default(), directory: Some(directory) }
+        LongNoteStorage { place: Place::Directory(directory), cipher: None }
     }
 
     /// Stores notes in memory, for tests and for commands that only need the design.
@@ -43,18 +49,10 @@ impl LongNoteStorage {
         LongNoteStorage::new(Arc::new(InMemory::new()))
     }
 
-    fn objects(&self) -> Result<&Arc<dyn ObjectStore>, Problem> {
-        if let Some(objects) = self.objects.get() {
-            return Ok(objects);
-        }
-        let directory = self.directory.as_deref().ok_or_else(Problem::internal)?;
-        let created = std::fs::create_dir_all(directory)
-            .map_err(|source| object_store::Error::Generic { store: "directory", source: source.into() });
-        // A note is synced before its event is stored.
-        let opened =
-            created.and_then(|()| LocalFileSystem::new_with_prefix(directory)).map(|store| store.with_fsync(true));
-        let opened = opened.map_err(|error| storage_problem(&error))?;
-        Ok(self.objects.get_or_init(|| Arc::new(opened)))
+    /// Encrypts the notes.
+    #[must_use]
+    pub fn encrypted_by(self, cipher: Arc<dyn FileCipher>) -> Self {
+        LongNoteStorage { cipher: Some(cipher), ..self }
     }
 
     /// A note as its event has it. A long one is stored before its event, so that an event never names a missing object. If
@@ -68,24 +66,75 @@ impl LongNoteStorage {
         let family = blake3::hash(family.as_bytes()).to_hex();
         let path = Path::from_iter(["notes", &family[..32], todo, hash.as_str()]);
         let size = text.len() as u64;
-        self.objects()?.put(&path, PutPayload::from(text)).await.map_err(|error| storage_problem(&error))?;
+        self.put(&path, text.into_bytes()).await?;
         Ok(Note::Object { object: path.to_string(), size })
+    }
+
+    async fn put(&self, path: &Path, mut content: Vec<u8>) -> Result<(), Problem> {
+        if let Some(cipher) = &self.cipher {
+            content = cipher.seal(path.as_ref(), content).map_err(|error| storage_problem(&error))?;
+        }
+        match &self.place {
+            Place::Objects(objects) => {
+                let stored = objects.put(path, PutPayload::from(content)).await;
+                stored.map(drop).map_err(|error| storage_problem(&error))
+            }
+            Place::Directory(root) => {
+                let (root, file) = (root.clone(), root.join(path.as_ref()));
+                let written = tokio::task::spawn_blocking(move || write_file(&root, &file, &content)).await;
+                written.map_err(|_| Problem::internal())?.map_err(|error| storage_problem(&error))
+            }
+        }
+    }
+
+    /// The stored bytes of an object; `None` if it does not exist.
+    async fn get(&self, path: &Path) -> Result<Option<Vec<u8>>, Problem> {
+        match &self.place {
+            Place::Objects(objects) => {
+                let found = match objects.get(path).await {
+                    Err(object_store::Error::NotFound { .. }) => return Ok(None),
+                    found => found.map_err(|error| storage_problem(&error))?,
+                };
+                Ok(Some(found.bytes().await.map_err(|error| storage_problem(&error))?.to_vec()))
+            }
+            Place::Directory(root) => {
+                let file = root.join(path.as_ref());
+                let read = tokio::task::spawn_blocking(move || fs::read(file)).await;
+                match read.map_err(|_| Problem::internal())? {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                    read => read.map(Some).map_err(|error| storage_problem(&error)),
+                }
+            }
+        }
     }
 
     /// The text of a long note.
     pub(crate) async fn load(&self, object: &str) -> Result<String, Problem> {
-        let path = Path::parse(object).map_err(|error| storage_problem(&error.into()))?;
-        let found = match self.objects()?.get(&path).await {
-            // It was stored before its event, so it has been removed since.
-            Err(object_store::Error::NotFound { .. }) => return Err(damaged_note_problem(object, "is missing")),
-            found => found.map_err(|error| storage_problem(&error))?,
-        };
-        let bytes = found.bytes().await.map_err(|error| storage_problem(&error))?;
+        let path = Path::parse(object).map_err(|error| storage_problem(&error))?;
+        // It was stored before its event, so it has been removed since.
+        let mut bytes = self.get(&path).await?.ok_or_else(|| damaged_note_problem(object, "is missing"))?;
+        if let Some(cipher) = &self.cipher {
+            bytes =
+                cipher.open(path.as_ref(), bytes).map_err(|error| damaged_note_problem(object, &error.to_string()))?;
+        }
         if path.filename() != Some(blake3::hash(&bytes).to_hex().as_str()) {
             return Err(damaged_note_problem(object, "is not what was written"));
         }
-        String::from_utf8(bytes.to_vec()).map_err(|_| damaged_note_problem(object, "is not text"))
+        String::from_utf8(bytes).map_err(|_| damaged_note_problem(object, "is not text"))
     }
+}
+
+/// Writes and syncs a file below a root. A note is synced before its event is stored.
+fn write_file(root: &FilePath, file: &FilePath, content: &[u8]) -> io::Result<()> {
+    let folder = file.parent().unwrap_or(root);
+    if !folder.is_dir() {
+        files::private_folder().recursive(true).create(folder)?;
+        // The names of new folders have to be durable too.
+        for folder in folder.ancestors().skip(1).take_while(|folder| folder.starts_with(root)) {
+            files::sync_folder(folder)?;
+        }
+    }
+    files::replace_file(file, |out| io::Write::write_all(out, content))
 }
 
 /// The problem of a note that is damaged: a retry does not help.
@@ -93,7 +142,7 @@ fn damaged_note_problem(object: &str, what: &str) -> Problem {
     Problem::internal().with_cause(format!("the object `{object}` {what}: restore it from a backup"))
 }
 
-fn storage_problem(error: &object_store::Error) -> Problem {
+fn storage_problem(error: &(dyn StdError + 'static)) -> Problem {
     let detail = "The object storage of notes does not answer.";
     let problem = match is_full(error) {
         true => Problem::insufficient_storage(),
@@ -103,8 +152,8 @@ fn storage_problem(error: &object_store::Error) -> Problem {
 }
 
 /// Whether the disk below the object storage is full.
-fn is_full(error: &object_store::Error) -> bool {
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
+fn is_full(error: &(dyn StdError + 'static)) -> bool {
+    let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(error) = cause {
         if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::StorageFull) {
             return true;
@@ -125,10 +174,10 @@ mod tests {
         let stored = notes.store("f-1", "t-1", "x".repeat(MAX_INLINE_CHARS + 1)).await.expect("it is stored");
         let Note::Object { object, .. } = stored else { panic!("a long one is an object") };
         for changed in ["y".repeat(MAX_INLINE_CHARS + 1), String::new()] {
-            std::fs::write(directory.path().join(&object), changed).expect("it can be written");
+            fs::write(directory.path().join(&object), changed).expect("it can be written");
             assert_eq!(notes.load(&object).await.expect_err("it is another").status(), 500);
         }
-        std::fs::remove_file(directory.path().join(&object)).expect("it can be removed");
+        fs::remove_file(directory.path().join(&object)).expect("it can be removed");
         assert_eq!(notes.load(&object).await.expect_err("it is gone").status(), 500);
     }
 
@@ -157,13 +206,62 @@ mod tests {
         );
     }
 
+    /// Reverses the bytes, and puts the name in front.
+    #[derive(Debug)]
+    struct Reversing;
+
+    impl FileCipher for Reversing {
+        fn seal(&self, name: &str, content: Vec<u8>) -> Result<Vec<u8>, nagaya_store::Error> {
+            Ok(name.bytes().chain(content.into_iter().rev()).collect())
+        }
+
+        fn open(&self, name: &str, stored: Vec<u8>) -> Result<Vec<u8>, nagaya_store::Error> {
+            let content = stored.strip_prefix(name.as_bytes());
+            content
+                .map(|content| content.iter().rev().copied().collect())
+                .ok_or_else(|| nagaya_store::Error::engine("no"))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_note_is_encrypted_and_belongs_to_its_owner_only() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let place = directory.path().join("objects");
+        let notes = LongNoteStorage::in_directory(place.clone()).encrypted_by(Arc::new(Reversing));
+        let text = format!("{}the end", "x".repeat(MAX_INLINE_CHARS));
+        let stored = notes.store("f-1", "t-1", text.clone()).await.expect("it is stored");
+        let Note::Object { object, .. } = stored else { panic!("a long one is an object") };
+        let bytes = fs::read(place.join(&object)).expect("a file");
+        assert!(bytes.starts_with(format!("{object}dne eht").as_bytes()));
+        assert_eq!(notes.load(&object).await.expect("it is there"), text);
+        fs::write(place.join(&object), "moved").expect("it can be written");
+        assert_eq!(notes.load(&object).await.expect_err("it does not open").status(), 500);
+        #[cfg(unix)]
+        for (path, mode) in [(place.clone(), 0o700), (place.join("notes"), 0o700)] {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(fs::metadata(&path).expect("it exists").permissions().mode() & 0o777, mode, "{path:?}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn the_file_of_a_note_has_no_permissions_for_others() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().expect("a directory");
+        let notes = LongNoteStorage::in_directory(directory.path().join("objects"));
+        let stored = notes.store("f-1", "t-1", "x".repeat(MAX_INLINE_CHARS + 1)).await.expect("it is stored");
+        let Note::Object { object, .. } = stored else { panic!("a long one is an object") };
+        let file = directory.path().join("objects").join(object);
+        assert_eq!(fs::metadata(file).expect("a file").permissions().mode() & 0o777, 0o600);
+    }
+
     #[tokio::test]
     async fn the_path_of_a_note_stays_below_its_family() {
         let directory = tempfile::tempdir().expect("a directory");
         let notes = LongNoteStorage::in_directory(directory.path().join("objects"));
         let stored = notes.store("../../up", "..", "x".repeat(MAX_INLINE_CHARS + 1)).await.expect("it is stored");
         assert!(matches!(&stored, Note::Object { object, .. } if !object.contains("../")), "{stored:?}");
-        assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 1);
+        assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 1);
         assert!(notes.load("notes/../../secret").await.is_err());
     }
 }

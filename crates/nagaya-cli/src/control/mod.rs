@@ -23,4 +23,4 @@ const SOCKET_FILE: &str = "control.sock";
 
 /// The version of the protocol.
 #[cfg(unix)]
-const PROTOCOL_VERSION: u64 = 2;
+const PROTOCOL_VERSION: u64 = 3;

@@ -16,14 +16,14 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use nagaya_embedded::{BackupPosition, EmbeddedStore};
-use nagaya_store::files::private_folder;
+use nagaya_embedded::{BackupPosition, EmbeddedStore, EncryptionKey};
+use nagaya_store::files::{private_folder, unpredictable_number};
 use serde_json::{Value as Json, json};
 
 use super::{PROTOCOL_VERSION, SOCKET_FILE};
 use crate::{
-    hex::unhex,
-    store::{repair, show},
+    hex::{hex, unhex},
+    store::{encrypt, repair, show},
 };
 
 /// Bytes of the longest request.
@@ -59,9 +59,7 @@ fn bind(data: &Path) -> std::io::Result<UnixListener> {
         }
         _ => {}
     }
-    let folder = data.join(format!(".control-{}", std::process::id()));
-    // A leftover of a killed process with the same id.
-    let _ = fs::remove_dir_all(&folder);
+    let folder = data.join(format!(".control-{:08x}", unpredictable_number() >> 32));
     private_folder().create(&folder)?;
     let beside = folder.join("s");
     let made = UnixListener::bind(&beside).and_then(|listener| {
@@ -141,6 +139,15 @@ fn serve(stream: &UnixStream, out: &mut impl Write, store: &Weak<EmbeddedStore>)
             with_progress(out, |tell| repair::reindex_all(&store, table, index, tell))
         }
         Some("repair") => with_progress(out, |tell| repair::repair_all(&store, tell)),
+        Some("encryption") => {
+            let record = store.encryption_record()?.map(|record| hex(&record));
+            send_line(out, &json!({ "answer": { "record": record } }))
+        }
+        Some("change-key") => {
+            let key = request["key"].as_str().and_then(unhex).and_then(|key| EncryptionKey::parse(&key));
+            let key = key.context("`key` is no key")?;
+            with_progress(out, |tell| encrypt::change_key(&store, key, request["expected"].as_str(), tell))
+        }
         Some("backup") => {
             let since = parse_since(&request["since"])?;
             send_line(out, &json!({ "stream": true }))?;

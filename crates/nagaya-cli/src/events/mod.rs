@@ -6,6 +6,7 @@ mod erase;
 mod opened;
 mod print;
 mod rebuild;
+mod rotate_key;
 mod run;
 mod show;
 
@@ -34,12 +35,13 @@ enum Subcommand {
     Dlq(dlq::Args),
     Rebuild(rebuild::Args),
     Erase(erase::Args),
+    RotateKey(rotate_key::Args),
 }
 
 /// The system and its store.
 #[derive(Debug, clap::Args)]
 struct SystemArgs {
-    /// A built-in system; tail, show, verify and erase also take the file of a design
+    /// A built-in system; tail, show, verify, erase and rotate-key also take the file of a design
     #[arg(value_name = "SYSTEM")]
     system: String,
     #[command(flatten)]
@@ -60,6 +62,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
             Subcommand::Dlq(args) => dlq::run(args).await,
             Subcommand::Rebuild(args) => rebuild::run(args).await,
             Subcommand::Erase(args) => erase::run(args).await,
+            Subcommand::RotateKey(args) => rotate_key::run(args).await,
         }
     })
 }

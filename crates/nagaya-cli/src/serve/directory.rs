@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use clap::builder::FalseyValueParser;
 use nagaya_embedded::Options;
 
-use crate::duration::parse_duration;
+use crate::{duration::parse_duration, encryption::EncryptionArgs};
 
 /// Retention and disk space of the embedded store.
 #[derive(Debug, Clone, clap::Args)]
@@ -19,10 +20,17 @@ pub(crate) struct EmbeddedStoreArgs {
     /// logged. 0 turns the check off
     #[arg(long, help_heading = "Embedded store", value_name = "BYTES", default_value_t = Options::default().min_free_bytes, env = "NAGAYA_MIN_FREE_SPACE")]
     min_free_space: u64,
+    /// Create new keys in place of the ones that the data directory has lost: tokens and cursors issued earlier are refused then
+    #[arg(long, help_heading = "Embedded store", env = "NAGAYA_NEW_KEYS", value_parser = FalseyValueParser::new())]
+    pub(super) new_keys: bool,
+    #[command(flatten)]
+    encryption: EncryptionArgs,
 }
 
 impl EmbeddedStoreArgs {
-    pub(crate) fn options(&self) -> Options {
-        Options { retention: self.retention, min_free_bytes: self.min_free_space, ..Options::default() }
+    pub(crate) fn options(&self) -> anyhow::Result<Options> {
+        let encryption_key = self.encryption.key()?;
+        let (retention, min_free_bytes) = (self.retention, self.min_free_space);
+        Ok(Options { retention, min_free_bytes, encryption_key, ..Options::default() })
     }
 }

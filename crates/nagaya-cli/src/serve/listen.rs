@@ -18,6 +18,9 @@ use crate::{
 /// What the server logs about itself.
 const TARGET: &str = "nagaya::server";
 
+/// The keys of the local issuer in the data directory.
+const ISSUER_KEYS: &str = "issuer/keys.json";
+
 /// A system on its store, and where it is served.
 pub(super) struct Served {
     pub(super) system: System,
@@ -62,6 +65,10 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     let measured = Arc::new(MeteredStore::new(opening.await??));
     // After the store: no keys are created in a directory that is refused.
     let issuer = issuer(args, &url)?;
+    args.store.remember_key(ISSUER_KEYS).await?;
+    if let Some(keys) = args.store.log_keys().await? {
+        server.log_key(keys);
+    }
     if let Some(issuer) = &issuer {
         server.add_routes(issuer_routes(Arc::clone(issuer)));
         // A public URL means that others can reach the server, even if a proxy does that from this machine.
@@ -152,6 +159,7 @@ fn issuer(args: &Args, url: &str) -> anyhow::Result<Option<Arc<LocalIssuer>>> {
     if args.network.is_production() {
         return Ok(None);
     }
+    args.store.refuse_lost_key(ISSUER_KEYS)?;
     let issuer = match args.store.kind {
         StoreKind::Memory => LocalIssuer::in_memory()?,
         StoreKind::Embedded | StoreKind::Dynamodb | StoreKind::Cosmos => LocalIssuer::open(&args.store.data)?,

@@ -4,6 +4,7 @@ mod directory;
 mod limits;
 mod listen;
 mod network;
+mod opened_store;
 mod show;
 mod store_args;
 mod watch;
@@ -13,7 +14,9 @@ use std::path::PathBuf;
 use clap::{ValueEnum, builder::FalseyValueParser};
 use nagaya_server::observe;
 
-pub(super) use self::{directory::EmbeddedStoreArgs, listen::stop_signal, store_args::Tables};
+pub(super) use self::{
+    directory::EmbeddedStoreArgs, listen::stop_signal, opened_store::OpenedStore, store_args::Tables,
+};
 use self::{
     limits::{Limits, ShutdownArgs},
     network::Network,
@@ -78,6 +81,9 @@ pub(super) struct StoreArgs {
     pub(super) base: Option<String>,
     #[command(flatten)]
     pub(super) directory: EmbeddedStoreArgs,
+    /// The embedded store, when it has been opened.
+    #[arg(skip)]
+    pub(super) opened: OpenedStore,
 }
 
 /// A kind of store.

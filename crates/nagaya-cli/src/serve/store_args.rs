@@ -1,27 +1,19 @@
 //! The store of a system: opening it, and the keys beside it.
 
-use std::{
-    fs,
-    io::Write as _,
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-};
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use nagaya_design::Engine;
 use nagaya_embedded::EmbeddedStore;
 use nagaya_server::System;
-use nagaya_store::{Store, files::private_file};
-use nagaya_tenancy::{Nagaya, Settings};
+use nagaya_store::Store;
+use nagaya_tenancy::{KeySet, Nagaya, Settings};
 
 use super::{StoreArgs, StoreKind};
 use crate::{
     control,
-    hex::{hex, unhex},
-    systems::Resources,
+    key_file::{self, parse_key},
+    systems::{ObjectDirectory, Resources},
 };
 
 /// What to do about missing tables on a store in the cloud. A typo in a name must not create tables that nobody wanted, and
@@ -67,14 +59,21 @@ impl StoreArgs {
                     bail!("{} is a file, not a directory; name the directory of the store", self.data.display());
                 }
                 let directory = self.data.clone();
-                let options = self.directory.options();
+                let options = self.directory.options()?;
                 let opening = move || EmbeddedStore::open(&directory, options);
                 let store = Arc::new(tokio::task::spawn_blocking(opening).await??);
+                self.opened.set(Some(&store));
                 control::listen(&self.data, &store);
                 Ok(store)
             }
-            StoreKind::Memory => Ok(Arc::new(EmbeddedStore::in_memory(self.directory.options())?)),
-            StoreKind::Dynamodb => dynamodb().await,
+            StoreKind::Memory => {
+                self.opened.set(None);
+                Ok(Arc::new(EmbeddedStore::in_memory(self.directory.options()?)?))
+            }
+            StoreKind::Dynamodb => {
+                self.opened.set(None);
+                dynamodb().await
+            }
             StoreKind::Cosmos => bail!("there is no engine for Cosmos DB yet; choose embedded, memory or dynamodb"),
         }
     }
@@ -91,8 +90,9 @@ impl StoreArgs {
 
     /// What systems need besides the store. Large objects are in a directory beside the store, or in memory like the store.
     pub(crate) fn resources(&self) -> Resources {
-        let objects = (self.kind != StoreKind::Memory).then(|| self.data.join("objects"));
-        Resources { objects, is_production: false }
+        let objects =
+            || ObjectDirectory { directory: self.data.join("objects"), cipher: Arc::new(self.opened.clone()) };
+        Resources { objects: (self.kind != StoreKind::Memory).then(objects), is_production: false }
     }
 
     /// Opens a system on a store, with its tables.
@@ -103,7 +103,8 @@ impl StoreArgs {
         tables: Tables,
     ) -> anyhow::Result<Nagaya> {
         let name = &system.name;
-        let settings = Settings { cursor_key: self.cursor_key()?, ..self.settings(name) };
+        let settings = Settings { cursor_keys: self.cursor_keys().await?, ..self.settings(name) };
+        self.warn_if_not_encrypted(system);
         let nagaya = Nagaya::open_with(system.design.clone(), store, settings);
         if let (StoreKind::Dynamodb | StoreKind::Cosmos, Tables::Require { creates }) = (self.kind, tables) {
             let missing = nagaya.missing_tables().await;
@@ -138,16 +139,62 @@ impl StoreArgs {
         )
     }
 
-    /// The key that seals cursors: from the environment, so that several processes share it, or from the data directory, so
+    /// The keys that seal cursors: from the environment, so that several processes share them, or from the data directory, so
     /// that cursors stay valid after a restart.
-    fn cursor_key(&self) -> anyhow::Result<[u8; 32]> {
+    async fn cursor_keys(&self) -> anyhow::Result<KeySet> {
         if let Some(text) = std::env::var_os("NAGAYA_CURSOR_KEY") {
-            let key = text.to_str().and_then(parse_key);
-            return key.context("NAGAYA_CURSOR_KEY is not 64 hexadecimal digits");
+            let keys = text.to_str().and_then(|text| text.split(',').map(|key| parse_key(key.trim())).collect());
+            let wrong = "NAGAYA_CURSOR_KEY is not 64 hexadecimal digits, or several such keys with commas between them";
+            return Ok(KeySet::new(keys.context(wrong)?));
         }
         match self.kind {
-            StoreKind::Memory => Ok(Settings::default().cursor_key),
-            _ => stored_key(&self.data.join("cursor.key")),
+            StoreKind::Memory => Ok(Settings::default().cursor_keys),
+            _ => self.key_file("cursor.key").await,
+        }
+    }
+
+    /// The keys of a file in the data directory, which is created unless the store has had it before.
+    async fn key_file(&self, name: &str) -> anyhow::Result<KeySet> {
+        self.refuse_lost_key(name)?;
+        let keys = key_file::load(&self.data.join(name))?;
+        self.remember_key(name).await?;
+        Ok(keys)
+    }
+
+    /// The keys that the users in logs are hashed with, so that the hash of a user is the same after a restart.
+    pub(super) async fn log_keys(&self) -> anyhow::Result<Option<KeySet>> {
+        match self.kind {
+            StoreKind::Memory => Ok(None),
+            // Nothing is lost with them, so new ones are created if they are gone.
+            _ => key_file::load(&self.data.join("log.key")).map(Some),
+        }
+    }
+
+    /// Refuses to go on without a key file that the store has had.
+    pub(super) fn refuse_lost_key(&self, name: &str) -> anyhow::Result<()> {
+        self.opened.refuse_lost_key(&self.data, name, self.directory.new_keys)
+    }
+
+    /// Records that a key file exists, so that its loss is noticed.
+    pub(super) async fn remember_key(&self, name: &str) -> anyhow::Result<()> {
+        self.opened.remember_key(&self.data, name).await
+    }
+
+    /// Warns about tables that should be encrypted with a key of the operator.
+    fn warn_if_not_encrypted(&self, system: &System) {
+        if self.kind != StoreKind::Embedded || self.opened.is_encrypted() {
+            return;
+        }
+        let tables: Vec<_> =
+            system.design.tables.iter().filter(|table| table.kms).map(|table| table.id.as_str()).collect();
+        if !tables.is_empty() {
+            let (system, tables) = (&system.name, tables.join(", "));
+            tracing::warn!(
+                system,
+                tables,
+                "the design wants these tables encrypted (`encryption = \"kms\"`), and the store is not: give \
+                 --encryption-key-file or --encryption-key-command, and encrypt a filled store with `nagaya store encrypt`"
+            );
         }
     }
 }
@@ -164,54 +211,4 @@ async fn dynamodb() -> anyhow::Result<Arc<dyn Store>> {
 #[expect(clippy::unused_async, reason = "the same form as with the engine built in")]
 async fn dynamodb() -> anyhow::Result<Arc<dyn Store>> {
     bail!("this build has no engine for DynamoDB; build with `--features dynamodb`")
-}
-
-/// Reads a key from a file that only its owner can read; creates it if it does not exist.
-fn stored_key(path: &Path) -> anyhow::Result<[u8; 32]> {
-    static NTH: AtomicU32 = AtomicU32::new(0);
-    let unreadable = || format!("{} cannot be read", path.display());
-    loop {
-        match fs::read_to_string(path) {
-            Ok(text) => return parse_key(text.trim()).with_context(|| format!("{} holds no key", path.display())),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error).with_context(unreadable),
-        }
-        if let Some(directory) = path.parent() {
-            fs::create_dir_all(directory).with_context(unreadable)?;
-        }
-        let text = hex(&Settings::default().cursor_key);
-        // Written under a temporary name and then linked, so that nobody reads half a key. If another writer was first, use
-        // theirs. The systems of one process open at the same time, so each has a temporary name of its own.
-        let nth = NTH.fetch_add(1, Ordering::Relaxed);
-        let unfinished = path.with_extension(format!("{}-{nth}.new", std::process::id()));
-        let file = private_file().create(true).truncate(true).open(&unfinished);
-        file.and_then(|mut file| file.write_all(text.as_bytes())).with_context(unreadable)?;
-        let named = fs::hard_link(&unfinished, path);
-        fs::remove_file(&unfinished).with_context(unreadable)?;
-        if let Err(error) = named
-            && error.kind() != std::io::ErrorKind::AlreadyExists
-        {
-            return Err(error).with_context(unreadable);
-        }
-    }
-}
-
-fn parse_key(text: &str) -> Option<[u8; 32]> {
-    unhex(text)?.try_into().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_is_created_once_and_read_back() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("deep/cursor.key");
-        let first = stored_key(&path).expect("a key");
-        assert_eq!(stored_key(&path).expect("the same"), first);
-        fs::write(&path, "damaged").expect("a file");
-        assert!(stored_key(&path).expect_err("no key").to_string().contains("holds no key"));
-        assert_eq!(parse_key(&"é".repeat(32)), None);
-    }
 }

@@ -14,7 +14,7 @@ use tokio::{net::TcpListener, runtime::Handle, sync::oneshot};
 
 use super::{
     Outcome,
-    serve::{EmbeddedStoreArgs, StoreArgs, StoreKind, Tables},
+    serve::{EmbeddedStoreArgs, OpenedStore, StoreArgs, StoreKind, Tables},
 };
 use crate::systems;
 
@@ -68,7 +68,8 @@ struct SmokeStoreArgs {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let SmokeStoreArgs { data, kind, base, directory } = &args.store;
-    let store = StoreArgs { data: data.clone(), kind: *kind, base: base.clone(), directory: directory.clone() };
+    let opened = OpenedStore::default();
+    let store = StoreArgs { data: data.clone(), kind: *kind, base: base.clone(), directory: directory.clone(), opened };
     let system = systems::find(&args.system, &store.resources())?;
     let Some((system, test)) = system.and_then(|system| system.smoke_test.map(|test| (system, test))) else {
         let all = systems::all(&systems::Resources::default())?;

@@ -4,15 +4,17 @@ use std::{
     fs,
     io::{ErrorKind, Read as _},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use anyhow::{Context as _, anyhow, bail};
-use nagaya_embedded::{EmbeddedStore, Options, is_in_use};
+use nagaya_embedded::{EmbeddedStore, Keyring, Options, is_in_use};
+use serde_json::json;
 
 use super::failure::StoreFailure;
-use crate::control::Connection;
+use crate::{control::Connection, encryption::EncryptionArgs, hex::unhex};
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(super) struct DirectoryArgs {
     /// The directory of the store
     #[arg(long, value_name = "DIR", default_value = "nagaya-data", env = "NAGAYA_DATA")]
@@ -20,6 +22,8 @@ pub(super) struct DirectoryArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) encryption: EncryptionArgs,
 }
 
 /// How the directory is accessed.
@@ -70,8 +74,25 @@ fn try_open(directory: &DirectoryArgs) -> anyhow::Result<Result<EmbeddedStore, n
         bail!("{} is not the directory of a store; {there}", directory.data.display());
     }
     // Nothing expires during maintenance.
-    let options = Options { sweep_interval: None, ..Options::default() };
+    let encryption_key = directory.encryption.key()?;
+    let options = Options { sweep_interval: None, encryption_key, ..Options::default() };
     Ok(EmbeddedStore::open(&directory.data, options))
+}
+
+impl Access {
+    /// The keys of the objects beside the store.
+    pub(super) fn keyring(&self, directory: &DirectoryArgs) -> anyhow::Result<Arc<Keyring>> {
+        let record = match self {
+            Access::Own(store) => return Ok(store.keyring()),
+            Access::Server(_) => Connection::open(&directory.data)?.ask(&json!({ "do": "encryption" }), &mut |_| {})?,
+        };
+        let Some(record) = record["record"].as_str().and_then(unhex) else { return Ok(Arc::default()) };
+        let key = directory.encryption.key()?.context(
+            "the store is encrypted, and its objects cannot be read without the key: give it with --encryption-key-file or \
+             --encryption-key-command",
+        )?;
+        Ok(Arc::new(Keyring::from_record(&record, &key).map_err(StoreFailure::from)?))
+    }
 }
 
 /// Whether a directory is one of the embedded store.
@@ -86,7 +107,7 @@ pub(crate) fn is_store(directory: &Path) -> anyhow::Result<bool> {
 }
 
 /// Reads a small file.
-pub(super) fn read_small(path: &Path) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn read_small(path: &Path) -> anyhow::Result<Vec<u8>> {
     /// No key or passphrase is longer.
     const MAX_BYTES: u64 = 1024 * 1024;
     let unreadable = || format!("{} cannot be read", path.display());

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use nagaya_embedded::{BackupContent, BackupSource, new_backup_id, verify_backup, write_backup};
+use nagaya_embedded::{BackupContent, BackupSource, new_backup_id, verify_encrypted_backup, write_backup};
 
 use super::{
     access::{Access, DirectoryArgs, access},
@@ -45,12 +45,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         bail!("{} exists, and a backup never replaces a file; choose another name", file.display());
     }
     let access = access(directory)?;
+    let keyring = access.keyring(directory)?;
+    let key = directory.encryption.key()?;
     let id = new_backup_id()?;
     let sealed = keys::seal_keys(&args.keys, &directory.data, id)?;
     // An incremental backup of a damaged one would be useless.
     let check = |previous: &PathBuf| {
         with_progress("records checked", |progress| {
-            verify_backup(previous, progress)
+            verify_encrypted_backup(previous, key.as_ref(), progress)
                 .map_err(StoreFailure::from)
                 .with_context(|| format!("{} cannot be continued", previous.display()))
         })
@@ -76,6 +78,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         objects: Some(&objects),
         sealed_keys: sealed.as_deref(),
         id,
+        // Also where the store itself is not encrypted.
+        encryption_key: key.as_ref(),
+        keyring: Some(&keyring),
     };
     let made =
         with_progress("records", |progress| Ok(write_backup(file, content, progress).map_err(StoreFailure::from)?))?;

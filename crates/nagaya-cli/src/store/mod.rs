@@ -2,6 +2,7 @@
 
 mod access;
 mod backup;
+pub(super) mod encrypt;
 mod failure;
 mod keys;
 mod recover;
@@ -14,7 +15,7 @@ mod verify_backup;
 use nagaya_embedded::verify_objects;
 use serde_json::json;
 
-pub(super) use self::access::is_store;
+pub(super) use self::access::{is_store, read_small};
 use self::{
     access::{Access, DirectoryArgs, access, open},
     failure::StoreFailure,
@@ -24,7 +25,7 @@ use super::{Outcome, output::print, progress::with_progress};
 /// Maintain the directory of the embedded store
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "`stat`, `verify`, `backup`, `reindex` and `repair` work while a server has the directory open: they ask the \
+    after_help = "`stat`, `verify`, `backup`, `reindex`, `repair`, `encrypt` and `rotate-key` work while a server has the directory open: they ask the \
                         server, over the socket `control.sock` in the directory. The others need exclusive access.\n\nExit \
                         codes: 0 fine, 1 found a problem, 2 wrong usage."
 )]
@@ -45,6 +46,8 @@ enum Subcommand {
     Reindex(repair::ReindexArgs),
     Repair(repair::RepairArgs),
     Recover(recover::Args),
+    Encrypt(encrypt::EncryptArgs),
+    RotateKey(encrypt::RotateKeyArgs),
     /// Rewrite the files without overwritten and deleted data
     Compact(DirectoryArgs),
 }
@@ -65,6 +68,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         Subcommand::Reindex(args) => repair::reindex(args),
         Subcommand::Repair(args) => repair::repair(args),
         Subcommand::Recover(args) => recover::run(args),
+        Subcommand::Encrypt(args) => encrypt::encrypt(args),
+        Subcommand::RotateKey(args) => encrypt::rotate_key(args),
         Subcommand::Compact(directory) => {
             let store = open(directory)?;
             let before = store.stats()?.disk_bytes;
@@ -78,12 +83,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
 
 fn verify(directory: &DirectoryArgs) -> anyhow::Result<Outcome> {
     let access = access(directory)?;
+    let keyring = access.keyring(directory)?;
     let mut found = with_progress("entries", |progress| match access {
         Access::Own(store) => Ok(show::findings_json(&store.verify(progress).map_err(StoreFailure::from)?)),
         Access::Server(connection) => connection.ask(&json!({ "do": "verify" }), progress),
     })?;
     let objects = with_progress("objects", |progress| {
-        Ok(verify_objects(&directory.data.join("objects"), progress).map_err(StoreFailure::from)?)
+        Ok(verify_objects(&directory.data.join("objects"), &keyring, progress).map_err(StoreFailure::from)?)
     })?;
     show::add_findings(&mut found, &objects);
     print(directory.json, &found, &show::findings_text(&found), found["ok"] == true)

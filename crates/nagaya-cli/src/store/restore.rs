@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 use anyhow::Context as _;
 use jiff::Timestamp;
 use nagaya_embedded::{
-    KeyFile, RestoreExtras, RestoreSummary, VerifiedBackup, restore_backups, verify_backup, verify_chain,
+    KeyFile, RestoreExtras, RestoreSummary, VerifiedBackup, restore_backups, verify_chain, verify_encrypted_backup,
 };
 use nagaya_server::System;
 use serde_json::json;
@@ -90,16 +90,17 @@ fn restore_at(args: &Args, at: Timestamp) -> anyhow::Result<RestoreSummary> {
     let store = open(directory)?;
     let keys = if args.key_secret.without_keys { Vec::new() } else { keys::read(&directory.data)? };
     let objects = directory.data.join("objects");
-    let beside = RestoreExtras { objects: Some(&objects), keys: &keys };
+    let beside = RestoreExtras { objects: Some(&objects), keys: &keys, ..RestoreExtras::default() };
     with_progress("entries", |progress| {
         Ok(store.restore_at(at.as_millisecond(), to, beside, progress).map_err(StoreFailure::from)?)
     })
 }
 
 fn restore_backups_of(args: &Args) -> anyhow::Result<RestoreSummary> {
+    let key = args.directory.encryption.key()?;
     let check = |file: &PathBuf| -> anyhow::Result<VerifiedBackup> {
         with_progress("records checked", |progress| {
-            verify_backup(file, progress)
+            verify_encrypted_backup(file, key.as_ref(), progress)
                 .map_err(StoreFailure::from)
                 .with_context(|| format!("{}: nothing was restored", file.display()))
         })
@@ -107,7 +108,7 @@ fn restore_backups_of(args: &Args) -> anyhow::Result<RestoreSummary> {
     let chain: Vec<_> = args.from.iter().map(check).collect::<Result<_, _>>()?;
     verify_chain(&chain).map_err(StoreFailure::from).context("nothing was restored")?;
     let keys = keys_of(args, &chain).context("nothing was restored")?;
-    let beside = RestoreExtras { objects: None, keys: &keys };
+    let beside = RestoreExtras { objects: None, keys: &keys, encryption_key: key.as_ref() };
     with_progress("entries", |progress| {
         Ok(restore_backups(&chain, &args.to, beside, progress).map_err(StoreFailure::from)?)
     })

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, path::Path};
 
-use nagaya_embedded::{BackupSummary, Finding, RestoreSummary, StoreStats};
+use nagaya_embedded::{BackupSummary, EncryptionState, Finding, RestoreSummary, StoreStats};
 use serde_json::{Value as Json, json};
 
 use crate::output::instant;
@@ -28,6 +28,7 @@ pub(crate) fn stats_json(stat: &StoreStats) -> Json {
         "format": stat.format,
         "diskBytes": stat.disk_bytes,
         "contentHash": stat.content_hash,
+        "encryption": stat.encryption.as_ref().map(encryption_json),
         "tables": tables,
     })
 }
@@ -41,6 +42,7 @@ pub(super) fn store_stat_text(stat: &Json) -> String {
         byte_count_text(number(&stat["diskBytes"])),
         text(&stat["contentHash"])
     );
+    out.push_str(&encryption_text(&stat["encryption"]));
     // Writing to a string does not fail.
     for table in stat["tables"].as_array().into_iter().flatten() {
         let _ = writeln!(out, "{}", text(&table["name"]));
@@ -52,6 +54,20 @@ pub(super) fn store_stat_text(stat: &Json) -> String {
         let _ = writeln!(out, "  {} changes{since}", number(&table["changes"]));
     }
     out
+}
+
+pub(crate) fn encryption_json(state: &EncryptionState) -> Json {
+    let progress = state.progress.map(|progress| json!({ "done": progress.done, "total": progress.total }));
+    json!({ "keyId": state.key_id, "progress": progress })
+}
+
+/// The key of a store in one line, and how far values are encrypted with it.
+pub(super) fn encryption_text(state: &Json) -> String {
+    let Some(key) = state["keyId"].as_str() else { return "not encrypted\n".to_owned() };
+    match (state["progress"]["done"].as_u64(), state["progress"]["total"].as_u64()) {
+        (Some(done), Some(total)) => format!("encrypted with the key {key}: {done} of about {total} values so far\n"),
+        _ => format!("encrypted with the key {key}\n"),
+    }
 }
 
 pub(crate) fn findings_json(findings: &[Finding]) -> Json {
@@ -105,6 +121,7 @@ pub(super) fn backup_json(made: &BackupSummary, file: &Path) -> Json {
         "damagedObjects": made.damaged_objects,
         "hasKeys": made.has_keys,
         "contentHash": made.content_hash,
+        "keyId": made.key_id,
     })
 }
 
@@ -122,6 +139,10 @@ pub(super) fn backup_text(made: &BackupSummary, directory: &str) -> String {
     for object in &made.damaged_objects {
         // Writing to a string does not fail.
         let _ = writeln!(out, "damaged: the object `{object}` is not what was written; an older backup may have it");
+    }
+    if let Some(key) = &made.key_id {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "encrypted with the key {key}");
     }
     if let Some(hash) = &made.content_hash {
         // Writing to a string does not fail.

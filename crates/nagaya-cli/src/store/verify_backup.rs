@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use nagaya_embedded::{verify_backup, verify_chain};
+use nagaya_embedded::{verify_chain, verify_encrypted_backup};
 use serde_json::json;
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
     keys::{self, KeyArgs},
     show,
 };
-use crate::{Outcome, output::print, progress::with_progress};
+use crate::{Outcome, encryption::EncryptionArgs, output::print, progress::with_progress};
 
 /// Check that backups are complete and continue each other, without restoring them
 #[derive(Debug, clap::Args)]
@@ -30,16 +30,18 @@ pub(super) struct Args {
     json: bool,
     #[command(flatten)]
     keys: KeyArgs,
+    #[command(flatten)]
+    encryption: EncryptionArgs,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let (mut listed, mut text, mut problems) = (Vec::new(), String::new(), Vec::new());
     let mut chain = Vec::new();
+    let key = args.encryption.key()?;
     for file in &args.files {
-        match with_progress(
-            "records checked",
-            |progress| Ok(verify_backup(file, progress).map_err(StoreFailure::from)),
-        )? {
+        match with_progress("records checked", |progress| {
+            Ok(verify_encrypted_backup(file, key.as_ref(), progress).map_err(StoreFailure::from))
+        })? {
             Ok(checked) => {
                 let mut what = show::backup_json(&checked.backup, file);
                 let damaged = checked.backup.damaged_objects.len();

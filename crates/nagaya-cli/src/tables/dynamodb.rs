@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use nagaya_design::{Design, Engine};
-use nagaya_dynamodb::{ApplyEvent, DesiredTable, Dynamodb, Options, Settings, TablesPlan};
+use nagaya_dynamodb::{ApplyEvent, DesiredTable, Dynamodb, Options, Settings, TableKey, TablesPlan};
 
 use super::{ChangeOptions, Kind, Subcommand, TableArgs, show};
 use crate::{Outcome, confirm::confirm, output::print, progress, source};
@@ -54,7 +54,7 @@ impl Tables {
                 index_count: options.and_then(|options| options.stage),
                 stream: table.stream,
                 recovery: table.point_in_time,
-                encryption: table.kms,
+                encryption: table.kms.then(|| table_key(options)),
                 throughput: table.throughput,
                 protected: options.is_some_and(|options| options.protect),
                 tags,
@@ -63,6 +63,12 @@ impl Tables {
         };
         specs.into_iter().zip(&self.design.tables).map(wanted).collect()
     }
+}
+
+/// The key of tables that the design wants encrypted.
+fn table_key(options: Option<&ChangeOptions>) -> TableKey {
+    let id = options.and_then(|options| options.kms_key_id.clone()).filter(|id| !id.is_empty());
+    id.map_or(TableKey::Managed, TableKey::Customer)
 }
 
 async fn plan(target: &TableArgs, options: &ChangeOptions, exit_code: bool) -> anyhow::Result<Outcome> {

@@ -97,6 +97,10 @@ struct ChangeOptions {
     /// Protect the tables against deletion
     #[arg(long)]
     protect: bool,
+    /// The customer-managed key for tables with `encryption = "kms"`: its id, ARN or alias. By default the AWS managed key
+    /// of the account
+    #[arg(long, value_name = "KEY", env = "NAGAYA_KMS_KEY_ID")]
+    kms_key_id: Option<String>,
     /// A tag for each table, besides that of the design (may be given several times)
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = parse_tag)]
     tags: Vec<(String, String)>,

@@ -27,7 +27,7 @@ pub use self::{
     meter::{Metrics, Usage},
     options::{Options, SingleWriteMode},
     settings::{Settings, TABLE_NAME_VARIABLE, table_name_from_env},
-    tables::{ApplyError, ApplyEvent, DesiredTable, IndexState, Step, TablePlan, TableState, TablesPlan},
+    tables::{ApplyError, ApplyEvent, DesiredTable, IndexState, Step, TableKey, TablePlan, TableState, TablesPlan},
 };
 
 /// A store on DynamoDB.

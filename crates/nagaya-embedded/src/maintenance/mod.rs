@@ -10,9 +10,10 @@ mod verify;
 
 use std::ops::ControlFlow;
 
+pub(crate) use backup::ObjectWalk;
 pub use backup::{
     BackupContent, BackupPosition, BackupSource, BackupSummary, VerifiedBackup, is_backup_damaged, new_backup_id,
-    verify_backup, verify_chain, verify_objects, write_backup,
+    verify_backup, verify_chain, verify_encrypted_backup, verify_objects, write_backup,
 };
 use nagaya_store::{Error, Item};
 pub use recover::{JournalState, Recovery, discard_damaged_commits, inspect_damage};

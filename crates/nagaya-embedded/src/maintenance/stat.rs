@@ -7,6 +7,7 @@ use nagaya_store::Error;
 use super::{ContentHash, for_each_item, sorted_tables};
 use crate::{
     EmbeddedStore,
+    encryption::EncryptionState,
     layout::{self, Keyspace},
     record,
 };
@@ -22,6 +23,8 @@ pub struct StoreStats {
     pub disk_bytes: u64,
     /// The hash of all tables and items.
     pub content_hash: String,
+    /// The key of the store, and how far values are encrypted with it; `None` if the store is not encrypted.
+    pub encryption: Option<EncryptionState>,
 }
 
 /// Statistics of a table.
@@ -85,10 +88,11 @@ impl EmbeddedStore {
             });
         }
         Ok(StoreStats {
-            format: record::FORMAT,
+            format: view.get_decoded(Keyspace::Meta, record::FORMAT_KEY)?.unwrap_or(record::FORMAT),
             tables,
             disk_bytes: self.storage().disk().map_or(Ok(0), |disk| disk.bytes())?,
             content_hash: hash.to_hex(),
+            encryption: self.encryption()?,
         })
     }
 

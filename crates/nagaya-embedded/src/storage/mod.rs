@@ -25,6 +25,7 @@ pub(crate) use self::{
     journal::{JournalTail, Journals},
 };
 use crate::{
+    encryption,
     layout::{self, Keyspace},
     options::Options,
     record, upgrade,
@@ -75,8 +76,9 @@ impl Storage {
         fill: impl FnOnce(&Storage) -> Result<T, Error>,
     ) -> Result<(Self, T), Error> {
         let disk = Disk::begin_create(directory, options)?;
-        let initial = upgrade::initial_records(disk.commit_key())?;
+        let mut initial = upgrade::initial_records(disk.commit_key())?;
         let storage = Storage::Disk(disk);
+        initial.extend(encryption::initial_record(&storage, options.encryption_key.as_ref())?);
         let filled = fill(&storage)?;
         storage.commit(initial)?;
         if let Storage::Disk(disk) = &storage {
@@ -140,7 +142,9 @@ impl View<'_> {
     pub(crate) fn get(&self, keyspace: Keyspace, key: &[u8]) -> Result<Option<Slice>, Error> {
         match self {
             View::Disk(state) => {
-                state.snapshot.get(state.keyspace(keyspace), key).map_err(|error| state.read_error(&error))
+                let stored =
+                    state.snapshot.get(state.keyspace(keyspace), key).map_err(|error| state.read_error(&error))?;
+                stored.map(|stored| state.open_value(keyspace, key, stored)).transpose()
             }
             View::Memory(keyspaces) => Ok(keyspaces[keyspace as usize].get(key).cloned()),
         }
@@ -185,6 +189,25 @@ impl View<'_> {
         to: Option<Vec<u8>>,
         descending: bool,
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<(), Error> {
+        match self {
+            View::Disk(state) if state.is_encrypted() => {
+                self.range_stored(keyspace, from, to, descending, |key, stored| {
+                    visit(key, &state.open_value(keyspace, key, stored.clone())?)
+                })
+            }
+            _ => self.range_stored(keyspace, from, to, descending, |key, stored| visit(key, stored)),
+        }
+    }
+
+    /// The same with the values as they are stored, which may be encrypted.
+    pub(crate) fn range_stored(
+        &self,
+        keyspace: Keyspace,
+        from: Bound<Vec<u8>>,
+        to: Option<Vec<u8>>,
+        descending: bool,
+        mut visit: impl FnMut(&[u8], &Slice) -> Result<ControlFlow<()>, Error>,
     ) -> Result<(), Error> {
         let to = to.map_or(Bound::Unbounded, Bound::Excluded);
         if is_empty(&from, &to) {

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, thread};
 
-use nagaya_embedded::restore_backup;
+use nagaya_embedded::{EncryptionKey, restore_backup};
 use nagaya_store::Store as _;
 
 use crate::load;
@@ -18,16 +18,30 @@ pub(crate) enum Activity {
     Flush,
     Compaction,
     Backup,
+    /// Encrypting everything with another key.
+    KeyChange,
     Restore,
 }
 
 impl Activity {
-    pub(crate) const ALL: [Activity; 6] =
-        [Activity::Write, Activity::Index, Activity::Flush, Activity::Compaction, Activity::Backup, Activity::Restore];
+    pub(crate) const ALL: [Activity; 7] = [
+        Activity::Write,
+        Activity::Index,
+        Activity::Flush,
+        Activity::Compaction,
+        Activity::Backup,
+        Activity::KeyChange,
+        Activity::Restore,
+    ];
 
     pub(crate) fn named(name: &str) -> Option<Self> {
         Activity::ALL.into_iter().find(|activity| format!("{activity:?}") == name)
     }
+}
+
+/// The keys of an encrypted store.
+pub(crate) fn keys() -> [EncryptionKey; 2] {
+    [[1; 32], [2; 32]].map(|bytes| EncryptionKey::parse(&bytes).expect("32 bytes"))
 }
 
 /// Runs until it is killed.
@@ -60,6 +74,16 @@ pub(crate) async fn run(activity: Activity, round: u32, base: &Path) {
                 }
                 Activity::Write | Activity::Flush | Activity::Restore => return,
                 Activity::Compaction => busy.compact().expect("it can be compacted"),
+                Activity::KeyChange => {
+                    let current = busy.encryption().expect("a state").map(|state| state.key_id);
+                    let next = keys().into_iter().find(|key| Some(key.id()) != current).expect("there are two");
+                    // A change that a kill has interrupted may still be going on.
+                    handle.block_on(busy.change_key(next)).expect("the key is changed");
+                    while busy.encryption().expect("a state").is_some_and(|state| state.progress.is_some()) {
+                        thread::yield_now();
+                    }
+                    println!("changed");
+                }
                 Activity::Backup => {
                     busy.backup(&target, &mut |_| {}).expect("a backup");
                     println!("backed up");

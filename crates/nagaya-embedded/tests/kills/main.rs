@@ -1,4 +1,4 @@
-//! `kill -9` during writes, an index build, a flush, a compaction, a backup or a restore: no acknowledged write is lost, no
+//! `kill -9` during writes, an index build, a flush, a compaction, a backup, a change of the key or a restore: no acknowledged write is lost, no
 //! write set is applied partially, and no unfinished copy can be opened.
 //!
 //! `NAGAYA_KILLS` is the number of kills during the activities beside writes.
@@ -91,6 +91,12 @@ async fn being_killed_during_a_backup_leaves_no_partial_backup() {
     kills(Activity::Backup).await;
 }
 
+/// Proves the engine's part of N9.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn being_killed_during_a_change_of_the_key_loses_nothing() {
+    kills(Activity::KeyChange).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_restore_is_never_opened_as_a_store() {
     for round in 0..rounds() {
@@ -141,10 +147,22 @@ fn delay(round: u32, most: u64) -> Duration {
 /// moment: it inherits all open files of this process until it executes its program.
 fn open(directory: &Path) -> EmbeddedStore {
     loop {
-        match EmbeddedStore::open(directory, Options::default()) {
+        match open_with_any_key(directory) {
             Err(error) if is_in_use(&error) => std::thread::sleep(Duration::from_millis(1)),
             opened => return opened.expect("the directory opens"),
         }
+    }
+}
+
+/// A process that changes keys may be killed before or after a key has taken effect.
+fn open_with_any_key(directory: &Path) -> Result<EmbeddedStore, nagaya_store::Error> {
+    let with = |encryption_key| EmbeddedStore::open(directory, Options { encryption_key, ..Options::default() });
+    match with(None) {
+        Err(error) if error.to_string().contains("no key was given") => {
+            let [first, second] = child::keys();
+            with(Some(first)).or_else(|_| with(Some(second)))
+        }
+        opened => opened,
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use nagaya_embedded::{EmbeddedStore, Options};
+use nagaya_embedded::{EmbeddedStore, EncryptionKey, Options};
 use nagaya_store::{Clock, Error, ErrorKind, Store as _, Value};
 
 use crate::{
@@ -28,6 +28,23 @@ pub(crate) fn options(now: Arc<AtomicI64>) -> Options {
     // Small enough for flushes during a run.
     let write_buffer_bytes = 64 * 1024;
     Options { clock, cache_bytes: 1024 * 1024, write_buffer_bytes, sweep_interval: None, ..Options::default() }
+}
+
+/// The keys of a store with an odd seed: the first one, and the one that it is changed to. `None` for an even seed.
+pub(crate) fn keys() -> Option<[EncryptionKey; 2]> {
+    let seed: u64 = std::env::var("NAGAYA_SIM_SEED").ok()?.parse().ok()?;
+    let key = |byte: u8| EncryptionKey::parse(&[byte; 32]);
+    if seed % 2 == 1 { Some([key(1)?, key(2)?]) } else { None }
+}
+
+/// Opens a store with the key that it has.
+pub(crate) fn open_store(directory: &Path, now: &Arc<AtomicI64>) -> Result<EmbeddedStore, Error> {
+    let with = |key| EmbeddedStore::open(directory, Options { encryption_key: key, ..options(Arc::clone(now)) });
+    let Some([first, second]) = keys() else { return with(None) };
+    match with(Some(first)) {
+        Err(error) if error.to_string().contains("and the given one is") => with(Some(second)),
+        opened => opened,
+    }
 }
 
 /// The number of failed writes in a row after which the client reopens the directory.
@@ -72,7 +89,10 @@ impl Client {
                 Step::Write(changes) => self.write(&store, number, now, &changes).await,
                 Step::Get(id) => self.read(&store, now, id).await,
                 Step::Compact => self.compact(&store)?,
-                Step::Maintain => drop(store.sweep().await),
+                Step::Maintain => {
+                    let _ = store.sweep().await;
+                    change_key(&store).await;
+                }
                 Step::Index => {
                     if store.ensure_tables(&specs_with_second_index()).await.is_ok() {
                         self.log.line("index");
@@ -115,7 +135,7 @@ impl Client {
         while self.openings < MAX_OPENINGS {
             self.openings += 1;
             self.failures = 0;
-            match EmbeddedStore::open(directory, options(Arc::clone(&self.now))) {
+            match open_store(directory, &self.now) {
                 Ok(store) => match store.ensure_tables(&specs()).await {
                     Ok(()) => {
                         self.log.line("opened");
@@ -203,4 +223,18 @@ fn outcome(error: &Error) -> &'static str {
 /// The version of an item.
 pub(crate) fn version(item: &nagaya_store::Item) -> Option<u64> {
     item.get("version").and_then(Value::as_number)?.to_string().parse().ok()
+}
+
+/// Changes the key of an encrypted store, and waits until everything is encrypted with it, so that a seed always gives the
+/// same order of operations. A failure is the fault of the disk.
+async fn change_key(store: &EmbeddedStore) {
+    let Some([_, second]) = keys() else { return };
+    if store.change_key(second).await.is_ok() {
+        for _ in 0..2_000 {
+            match store.encryption() {
+                Ok(Some(state)) if state.progress.is_some() => thread::sleep(Duration::from_millis(1)),
+                _ => return,
+            }
+        }
+    }
 }

@@ -4,6 +4,8 @@
 //! the directory is opened without faults and compared with that log (`model`, `verdict`). A seed always gives the same
 //! workload and the same faults; a failure prints the command that repeats it.
 //!
+//! The stores of odd seeds are encrypted, and change their key.
+//!
 //! `NAGAYA_SIM_SEEDS` is the number of seeds of all tests together, and `NAGAYA_SIM_FIRST` the first seed of each test.
 //! `NAGAYA_SIM_SEED` runs a single seed.
 

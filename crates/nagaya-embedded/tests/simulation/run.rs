@@ -311,8 +311,7 @@ async fn recover(seed: u64, base: &Path, scenario: Scenario) {
     let log = Log::append(&base.join("log")).expect("a log");
     // Other changes are lost than the first time.
     mount(seed ^ 0x5555, base, Faults::new(scenario.recovery.unwrap_or_default()), &log);
-    let options = crate::client::options(std::sync::Arc::default());
-    let store = nagaya_embedded::EmbeddedStore::open(base.join("store"), options);
+    let store = crate::client::open_store(&base.join("store"), &std::sync::Arc::default());
     if let Err(error) = &store {
         log.line(&format!("open failed: {error}"));
     }

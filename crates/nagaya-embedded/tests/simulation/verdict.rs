@@ -10,7 +10,7 @@ use nagaya_embedded::EmbeddedStore;
 use nagaya_store::{Item, Query, Scan, StartPosition, Store as _, Write};
 
 use crate::{
-    client::{options, version},
+    client::{open_store, version},
     model::{History, State, UndetectableFault},
     workload::{ItemId, TABLES, specs, specs_with_second_index},
 };
@@ -33,7 +33,7 @@ fn reported(what: &'static str) -> impl FnOnce(nagaya_store::Error) -> Problem {
 pub(crate) async fn check(directory: &Path, history: &History, fault: Option<UndetectableFault>) -> Checked {
     let possible = history.possible(fault).map_err(Problem::Silent)?;
     let now = Arc::new(AtomicI64::new(history.now));
-    let store = EmbeddedStore::open(directory, options(Arc::clone(&now))).map_err(reported("opening"))?;
+    let store = open_store(directory, &now).map_err(reported("opening"))?;
     store.ensure_tables(&specs()).await.map_err(reported("making the tables"))?;
     if history.index_done {
         let query = Query::index(TABLES[0], "GSI2", "G0");
@@ -46,7 +46,7 @@ pub(crate) async fn check(directory: &Path, history: &History, fault: Option<Und
     let extra = Item::new().with("PK", "extra").with("SK", "extra");
     store.write(Write::put(TABLES[0], extra).into()).await.map_err(reported("a write"))?;
     drop(store);
-    let store = EmbeddedStore::open(directory, options(now)).map_err(reported("opening again"))?;
+    let store = open_store(directory, &now).map_err(reported("opening again"))?;
     let key = nagaya_store::Key::new("extra", "extra");
     let extra = store.get(TABLES[0], &key).await.map_err(reported("a read"))?;
     if extra.is_none() {

@@ -15,7 +15,7 @@ macro_rules! line {
         if tracing::enabled!(target: TARGET, tracing::Level::$level) {
             let (log, observer) = (&$observed.log, &$observed.observer);
             let (origin, route, caller) = (&log.origin, $observed.route(), log.caller.get());
-            let user = caller.map(|caller| blake3::keyed_hash(&observer.log_key, caller.user.as_bytes()).to_hex());
+            let user = caller.map(|caller| blake3::keyed_hash(&observer.log_keys.newest(), caller.user.as_bytes()).to_hex());
             // A stream lasts until the client disconnects, which is not slow.
             let slow = $streamed.is_none() && $took >= observer.slow;
             tracing::event!(

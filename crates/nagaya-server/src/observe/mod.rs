@@ -30,6 +30,8 @@ use axum::{
 };
 
 pub use self::logs::{BadFilter, LogFormat, LogGuard, init, subscriber};
+use nagaya_tenancy::KeySet;
+
 use self::stream::LoggedStream;
 pub(crate) use self::{
     ids::{CAUSATION_ID, CORRELATION_ID, REQUEST_ID},
@@ -54,7 +56,7 @@ pub(crate) struct Observer {
     /// How many proxies in front of the server are trusted to report the address of the client.
     trusted_proxies: usize,
     /// The key of the hash that identifies a user in the logs.
-    log_key: [u8; 32],
+    log_keys: KeySet,
     /// A request that takes at least this long is marked as slow.
     slow: Duration,
     /// Limits how often the cause of a failure is logged.
@@ -103,19 +105,14 @@ pub(crate) struct ObservedRequest {
 
 impl Observer {
     /// An observer; without a key, a random one is used.
-    pub(crate) fn new(
-        metrics: Arc<Metrics>,
-        trusted_proxies: usize,
-        log_key: Option<[u8; 32]>,
-        slow: Duration,
-    ) -> Self {
-        let log_key = log_key.unwrap_or_else(|| {
+    pub(crate) fn new(metrics: Arc<Metrics>, trusted_proxies: usize, log_keys: Option<KeySet>, slow: Duration) -> Self {
+        let log_keys = log_keys.unwrap_or_else(|| {
             let mut key = [0; 32];
             // Without random bytes the server could not create ids or tokens either.
             let _ = getrandom::fill(&mut key);
-            key
+            key.into()
         });
-        Observer { metrics, trusted_proxies, log_key, slow, failures: LogThrottle::new(FAILURE_LOG_INTERVAL) }
+        Observer { metrics, trusted_proxies, log_keys, slow, failures: LogThrottle::new(FAILURE_LOG_INTERVAL) }
     }
 
     /// Assigns ids to a request, and starts its log.

@@ -7,7 +7,7 @@ use chacha20poly1305::{
 };
 use nagaya_store::{Key, KeyValue, PagePosition};
 
-use crate::{Error, ErrorKind, Settings};
+use crate::{Error, ErrorKind, Settings, key_set::SecretKey};
 
 /// Length of the nonce in front of the encrypted position.
 const NONCE: usize = 24;
@@ -16,12 +16,13 @@ const NONCE: usize = 24;
 pub(crate) fn seal(settings: &Settings, bound: &[u8], position: &PagePosition) -> Result<String, Error> {
     let plain = serde_json::to_vec(&key_texts(position)).map_err(|_| ErrorKind::BadCursor)?;
     // A nonce must not be used for two texts: this one is a keyed hash of the text.
-    let mut hasher = blake3::Hasher::new_keyed(&settings.cursor_key);
+    let key = settings.cursor_keys.newest();
+    let mut hasher = blake3::Hasher::new_keyed(&key);
     hasher.update(&(bound.len() as u64).to_be_bytes()).update(bound).update(&plain);
     let mut nonce = [0; NONCE];
     nonce.copy_from_slice(&hasher.finalize().as_bytes()[..NONCE]);
     let payload = Payload { msg: &plain, aad: bound };
-    let sealed = cipher(settings).encrypt(&XNonce::from(nonce), payload).map_err(|_| ErrorKind::BadCursor)?;
+    let sealed = cipher(&key).encrypt(&XNonce::from(nonce), payload).map_err(|_| ErrorKind::BadCursor)?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode([&nonce[..], &sealed].concat()))
 }
 
@@ -30,8 +31,12 @@ pub(crate) fn open(settings: &Settings, bound: &[u8], cursor: &str) -> Result<Pa
     let refused = || Error::from(ErrorKind::BadCursor);
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(cursor).map_err(|_| refused())?;
     let (nonce, sealed) = bytes.split_first_chunk::<NONCE>().ok_or_else(refused)?;
-    let payload = Payload { msg: sealed, aad: bound };
-    let plain = cipher(settings).decrypt(&XNonce::from(*nonce), payload).map_err(|_| refused())?;
+    // A cursor of an older key stays valid as long as the key does.
+    let open = |key: &SecretKey| {
+        let payload = Payload { msg: sealed, aad: bound };
+        cipher(key).decrypt(&XNonce::from(*nonce), payload).ok()
+    };
+    let plain = settings.cursor_keys.find(open).ok_or_else(refused)?;
     let [partition, sort, rest @ ..] = &*serde_json::from_slice::<Vec<String>>(&plain).map_err(|_| refused())? else {
         return Err(refused());
     };
@@ -42,8 +47,8 @@ pub(crate) fn open(settings: &Settings, bound: &[u8], cursor: &str) -> Result<Pa
     Ok(PagePosition { key: Key::new(partition.as_str(), sort.as_str()), index_key })
 }
 
-fn cipher(settings: &Settings) -> XChaCha20Poly1305 {
-    XChaCha20Poly1305::new(&settings.cursor_key.into())
+fn cipher(key: &SecretKey) -> XChaCha20Poly1305 {
+    XChaCha20Poly1305::new(key.into())
 }
 
 /// The keys of a position; all keys of a design are texts.
@@ -51,4 +56,23 @@ fn key_texts(position: &PagePosition) -> Vec<&str> {
     let keys = [Some(&position.key), position.index_key.as_ref()];
     let values = keys.into_iter().flatten().flat_map(|key| [&key.partition, &key.sort]);
     values.map(|value| if let KeyValue::String(text) = value { text.as_str() } else { "" }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key_set::KeySet;
+
+    #[test]
+    fn a_cursor_stays_valid_as_long_as_its_key() {
+        let with = |keys: Vec<SecretKey>| Settings { cursor_keys: KeySet::new(keys), ..Settings::default() };
+        let position = PagePosition { key: Key::new("P", "1"), index_key: None };
+        let (before, after, later) = (with(vec![[1; 32]]), with(vec![[2; 32], [1; 32]]), with(vec![[2; 32]]));
+        let old = seal(&before, b"tenant", &position).expect("it is sealed");
+        let new = seal(&after, b"tenant", &position).expect("it is sealed");
+        assert_eq!(open(&after, b"tenant", &old).expect("the older key is accepted"), position);
+        assert_eq!(open(&later, b"tenant", &new).expect("it has the newest key"), position);
+        assert!(open(&before, b"tenant", &new).is_err() && open(&later, b"tenant", &old).is_err());
+        assert!(open(&after, b"other", &old).is_err(), "it is bound to its tenant");
+    }
 }

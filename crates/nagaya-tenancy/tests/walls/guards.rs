@@ -391,6 +391,6 @@ async fn an_operators_list_refuses_an_item_under_a_wrong_key() {
 /// The debug output has no cursor key.
 #[test]
 fn settings_do_not_show_the_key_of_cursors() {
-    let settings = nagaya_tenancy::Settings { cursor_key: [171; 32], ..nagaya_tenancy::Settings::default() };
+    let settings = nagaya_tenancy::Settings { cursor_keys: [171; 32].into(), ..nagaya_tenancy::Settings::default() };
     assert!(!format!("{settings:?}").contains("171"), "{settings:?}");
 }

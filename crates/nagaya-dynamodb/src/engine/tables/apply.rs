@@ -183,7 +183,7 @@ impl Dynamodb {
         let found = existing::from_description(table, &described);
         Ok(match step {
             Step::EnableStream => found.stream.is_some(),
-            Step::EnableEncryption => found.encrypted,
+            Step::EnableEncryption(key) => key.is_key_of(found.kms_key.as_deref()) != Some(false),
             Step::AddIndex(index) => {
                 found.indexes.iter().any(|there| there.name == index.name && there.key.as_ref() == Some(&index.key))
             }

@@ -4,6 +4,29 @@ use std::collections::BTreeMap;
 
 use nagaya_store::{IndexSpec, TableSpec};
 
+/// The KMS key that a table is encrypted with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TableKey {
+    /// The AWS managed key of the account.
+    Managed,
+    /// A customer-managed key: its id, ARN or alias.
+    Customer(String),
+}
+
+impl TableKey {
+    /// Whether a table with the key of this ARN has it; `None` if that cannot be told, because an alias does not say which key it
+    /// stands for.
+    pub(super) fn is_key_of(&self, arn: Option<&str>) -> Option<bool> {
+        match (self, arn) {
+            (_, None) => Some(false),
+            // A table that has a key of its own keeps it.
+            (TableKey::Managed, Some(_)) => Some(true),
+            (TableKey::Customer(id), Some(_)) if id.starts_with("alias/") || id.contains(":alias/") => None,
+            (TableKey::Customer(id), Some(arn)) => Some(arn == id || arn.rsplit('/').next() == Some(id)),
+        }
+    }
+}
+
 /// A table that should exist, with the settings that only DynamoDB has.
 ///
 /// A plan only turns settings on, never off.
@@ -17,8 +40,8 @@ pub struct DesiredTable {
     pub stream: bool,
     /// Whether it has point-in-time recovery.
     pub recovery: bool,
-    /// Whether it is encrypted with the AWS managed key of the account.
-    pub encryption: bool,
+    /// The KMS key that it is encrypted with; `None`: a key that AWS owns.
+    pub encryption: Option<TableKey>,
     /// The lowest and highest provisioned capacity; `None`: on demand.
     pub throughput: Option<(i64, i64)>,
     /// Whether it has deletion protection.
@@ -35,7 +58,7 @@ impl DesiredTable {
             index_count: None,
             stream: true,
             recovery: false,
-            encryption: false,
+            encryption: None,
             throughput: None,
             protected: false,
             tags: BTreeMap::new(),

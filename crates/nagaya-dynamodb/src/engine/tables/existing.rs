@@ -25,7 +25,7 @@ pub(super) struct ExistingTable {
     pub(super) ttl: Option<String>,
     pub(super) stream: Option<StreamViewType>,
     pub(super) recovery: Setting<bool>,
-    pub(super) encrypted: bool,
+    pub(super) kms_key: Option<String>,
     pub(super) billing: Billing,
     pub(super) protected: bool,
     pub(super) tags: Setting<BTreeMap<String, String>>,
@@ -134,10 +134,11 @@ pub(super) fn from_description(table: &str, described: &TableDescription) -> Exi
     };
     let stream = described.stream_specification().filter(|stream| stream.stream_enabled());
     let sse = described.sse_description();
-    let encrypted = sse.is_some_and(|sse| {
+    let kms = sse.filter(|sse| {
         matches!(sse.status(), Some(SseStatus::Enabled | SseStatus::Enabling | SseStatus::Updating))
             && sse.sse_type() == Some(&SseType::Kms)
     });
+    let kms_key = kms.map(|sse| sse.kms_master_key_arn().unwrap_or_default().to_owned());
     ExistingTable {
         arn: described.table_arn().unwrap_or_default().to_owned(),
         status: described.table_status().cloned().unwrap_or(TableStatus::Active),
@@ -146,7 +147,7 @@ pub(super) fn from_description(table: &str, described: &TableDescription) -> Exi
         ttl: None,
         stream: stream.map(|stream| stream.stream_view_type().cloned().unwrap_or(StreamViewType::NewAndOldImages)),
         recovery: Setting::NotRequested,
-        encrypted,
+        kms_key,
         billing: billing(described),
         protected: described.deletion_protection_enabled().unwrap_or(false),
         tags: Setting::NotRequested,

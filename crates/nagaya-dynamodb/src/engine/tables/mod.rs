@@ -17,7 +17,7 @@ mod wait;
 pub(crate) use self::ensure::ensure;
 pub use self::{
     apply::{ApplyError, ApplyEvent},
-    desired::DesiredTable,
+    desired::{DesiredTable, TableKey},
     plan::{TablePlan, TablesPlan},
     status::{IndexState, TableState},
     step::Step,

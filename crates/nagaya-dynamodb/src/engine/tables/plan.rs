@@ -88,7 +88,7 @@ impl Dynamodb {
 /// The plan for a table that does not exist.
 fn plan_create(wanted: &DesiredTable, recovery: &Setting<bool>, tags: &Setting<()>) -> TablePlan {
     let mut plan = TablePlan { table: wanted.spec.name.clone(), ..TablePlan::default() };
-    let encryption = wanted.encryption && *recovery != Setting::Unsupported;
+    let encryption = wanted.encryption.clone().filter(|_| *recovery != Setting::Unsupported);
     plan.steps.push(Step::Create {
         key: wanted.spec.key.clone(),
         indexes: wanted.indexes().to_vec(),
@@ -99,7 +99,9 @@ fn plan_create(wanted: &DesiredTable, recovery: &Setting<bool>, tags: &Setting<(
     });
     plan.steps.extend(wanted.spec.ttl.clone().map(Step::EnableTtl));
     plan.recovery(wanted, recovery);
-    plan.encryption(wanted, encryption, recovery);
+    if wanted.encryption.is_some() && *recovery == Setting::Unsupported {
+        plan.unsupported.push("encryption");
+    }
     if *tags == Setting::Unsupported {
         plan.unsupported.push("tags");
     } else if !wanted.tags.is_empty() {
@@ -137,7 +139,7 @@ fn plan_change(wanted: &DesiredTable, found: &ExistingTable, prune: bool) -> Tab
         _ => {}
     }
     plan.recovery(wanted, &found.recovery);
-    plan.encryption(wanted, found.encrypted, &found.recovery);
+    plan.encryption(wanted, found.kms_key.as_deref(), &found.recovery);
     plan.throughput(wanted, found.billing);
     if wanted.protected && !found.protected {
         plan.steps.push(Step::EnableDeletionProtection);
@@ -162,11 +164,16 @@ impl TablePlan {
     }
 
     /// A server without backups does not support encryption either, and does not report it.
-    fn encryption(&mut self, wanted: &DesiredTable, encrypted: bool, recovery: &Setting<bool>) {
-        match (wanted.encryption && !encrypted, recovery) {
-            (true, Setting::Unsupported) => self.unsupported.push("encryption"),
-            (true, _) => self.steps.push(Step::EnableEncryption),
-            (false, _) => {}
+    fn encryption(&mut self, wanted: &DesiredTable, found: Option<&str>, recovery: &Setting<bool>) {
+        let Some(key) = &wanted.encryption else { return };
+        match (key.is_key_of(found), recovery) {
+            (Some(true), _) => {}
+            (Some(false), Setting::Unsupported) => self.unsupported.push("encryption"),
+            (Some(false), _) => self.steps.push(Step::EnableEncryption(key.clone())),
+            (None, _) => self.notes.push(format!(
+                "its key is {}; whether the alias stands for it is not compared",
+                found.unwrap_or_default()
+            )),
         }
     }
 
@@ -242,5 +249,49 @@ impl TablePlan {
             IndexStatus::Creating => self.notes.push(format!("index {name} is being filled")),
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nagaya_store::{KeySchema, TableSpec};
+
+    use super::*;
+    use crate::TableKey;
+
+    const ARN: &str = "arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab";
+
+    fn wanted(key: TableKey) -> DesiredTable {
+        let spec = TableSpec::new("notes", KeySchema::strings("PK", "SK"));
+        DesiredTable { encryption: Some(key), ..DesiredTable::new(spec) }
+    }
+
+    #[test]
+    fn a_new_table_is_created_with_the_key_of_the_customer() {
+        let plan = |key, recovery| plan_create(&wanted(key), &recovery, &Setting::NotRequested);
+        let customer = plan(TableKey::Customer(ARN.to_owned()), Setting::NotRequested);
+        assert!(customer.steps[0].to_string().ends_with(&format!("encryption with the key {ARN}")), "{customer:?}");
+        let managed = plan(TableKey::Managed, Setting::NotRequested);
+        assert!(managed.steps[0].to_string().ends_with("a stream, encryption"), "{managed:?}");
+        let unsupported = plan(TableKey::Customer(ARN.to_owned()), Setting::Unsupported);
+        assert_eq!(unsupported.unsupported, ["encryption"]);
+        assert!(!unsupported.steps[0].to_string().contains("encryption"), "{unsupported:?}");
+    }
+
+    #[test]
+    fn an_existing_table_gets_the_key_unless_it_has_it() {
+        let steps = |key: TableKey, found| {
+            let mut plan = TablePlan::default();
+            plan.encryption(&wanted(key), found, &Setting::NotRequested);
+            (plan.steps.iter().map(Step::to_string).collect::<Vec<_>>(), plan.notes.len())
+        };
+        let customer = |id: &str| TableKey::Customer(id.to_owned());
+        let change = vec!["encrypt it with the key 1234abcd-12ab".to_owned()];
+        assert_eq!(steps(customer("1234abcd-12ab"), None), (change.clone(), 0));
+        assert_eq!(steps(customer("1234abcd-12ab"), Some("arn:aws:kms:eu-central-1:123456789012:key/9")), (change, 0));
+        assert_eq!(steps(customer("1234abcd-12ab"), Some(ARN)), (Vec::new(), 0));
+        assert_eq!(steps(customer(ARN), Some(ARN)), (Vec::new(), 0));
+        assert_eq!(steps(TableKey::Managed, Some(ARN)), (Vec::new(), 0));
+        assert_eq!(steps(customer("alias/notes"), Some(ARN)), (Vec::new(), 1));
     }
 }

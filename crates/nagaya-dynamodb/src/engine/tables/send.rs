@@ -16,7 +16,7 @@ use aws_sdk_dynamodb::{
 use nagaya_store::{Error, ErrorKind, IndexSpec, KeyKind, KeySchema};
 
 use super::{
-    Step,
+    Step, TableKey,
     existing::{self, Billing, ExistingTable},
 };
 use crate::engine::{Dynamodb, error};
@@ -77,7 +77,7 @@ pub(super) async fn send(engine: &Dynamodb, table: &str, step: &Step) -> Result<
         Step::SetThroughput(Some(units)) => provision(engine, table, *units).await,
         Step::SetThroughput(None) => send_update(table, update().billing_mode(BillingMode::PayPerRequest)).await,
         Step::EnableStream => send_update(table, update().stream_specification(stream()?)).await,
-        Step::EnableEncryption => send_update(table, update().sse_specification(encryption())).await,
+        Step::EnableEncryption(key) => send_update(table, update().sse_specification(encryption(key))).await,
         Step::EnableDeletionProtection => send_update(table, update().deletion_protection_enabled(true)).await,
         Step::RemoveIndex(index) => {
             let delete = DeleteGlobalSecondaryIndexAction::builder().index_name(index).build()?;
@@ -94,10 +94,18 @@ async fn send_update(table: &str, update: TableUpdate) -> Result<(), CallError> 
 }
 
 async fn create(engine: &Dynamodb, table: &str, step: &Step) -> Result<(), CallError> {
-    let Step::Create { key, indexes, stream: with_stream, encryption: encrypted, throughput, protected } = step else {
-        return Ok(());
+    let call = create_call(engine.client.create_table().table_name(engine.name_of(table)), step)?;
+    call.send().await.map(drop).map_err(|failure| CallError::from_sdk(table, failure))
+}
+
+type TableCreation = aws_sdk_dynamodb::operation::create_table::builders::CreateTableFluentBuilder;
+
+/// The call that creates a table as a step says.
+fn create_call(call: TableCreation, step: &Step) -> Result<TableCreation, CallError> {
+    let Step::Create { key, indexes, stream: with_stream, encryption: table_key, throughput, protected } = step else {
+        return Ok(call);
     };
-    let mut call = engine.client.create_table().table_name(engine.name_of(table)).set_key_schema(Some(schema(key)?));
+    let mut call = call.set_key_schema(Some(schema(key)?));
     let keys = indexes.iter().map(|index| &index.key).chain([key]);
     call = call.set_attribute_definitions(Some(definitions(keys)?));
     for index in indexes {
@@ -115,13 +123,13 @@ async fn create(engine: &Dynamodb, table: &str, step: &Step) -> Result<(), CallE
     if *with_stream {
         call = call.stream_specification(stream()?);
     }
-    if *encrypted {
-        call = call.sse_specification(encryption());
+    if let Some(key) = table_key {
+        call = call.sse_specification(encryption(key));
     }
     if *protected {
         call = call.deletion_protection_enabled(true);
     }
-    call.send().await.map(drop).map_err(|failure| CallError::from_sdk(table, failure))
+    Ok(call)
 }
 
 async fn add_index(engine: &Dynamodb, table: &str, index: &IndexSpec) -> Result<(), CallError> {
@@ -210,6 +218,36 @@ fn stream() -> Result<StreamSpecification, CallError> {
     Ok(StreamSpecification::builder().stream_enabled(true).stream_view_type(view).build()?)
 }
 
-fn encryption() -> SseSpecification {
-    SseSpecification::builder().enabled(true).sse_type(SseType::Kms).build()
+fn encryption(key: &TableKey) -> SseSpecification {
+    let id = match key {
+        TableKey::Managed => None,
+        TableKey::Customer(id) => Some(id.clone()),
+    };
+    SseSpecification::builder().enabled(true).sse_type(SseType::Kms).set_kms_master_key_id(id).build()
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::config::BehaviorVersion;
+
+    use super::*;
+
+    #[test]
+    fn the_key_of_the_customer_is_sent_when_a_table_is_created() {
+        let config = aws_sdk_dynamodb::Config::builder().behavior_version(BehaviorVersion::latest()).build();
+        let client = aws_sdk_dynamodb::Client::from_conf(config);
+        let sent = |encryption: Option<TableKey>| {
+            let key = KeySchema::strings("PK", "SK");
+            let (indexes, throughput) = (Vec::new(), None);
+            let step = Step::Create { key, indexes, stream: false, encryption, throughput, protected: false };
+            let call = create_call(client.create_table(), &step).ok().expect("the step is complete");
+            call.get_sse_specification().clone()
+        };
+        assert_eq!(sent(None), None);
+        let managed = sent(Some(TableKey::Managed)).expect("it is encrypted");
+        assert_eq!((managed.enabled(), managed.kms_master_key_id()), (Some(true), None));
+        let customer = sent(Some(TableKey::Customer("1234abcd".to_owned()))).expect("it is encrypted");
+        assert_eq!(customer.kms_master_key_id(), Some("1234abcd"));
+        assert_eq!(customer.sse_type(), Some(&SseType::Kms));
+    }
 }

@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, fmt};
 
 use nagaya_store::{IndexSpec, KeySchema};
 
+use super::TableKey;
+
 /// A change to a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
@@ -15,8 +17,8 @@ pub enum Step {
         indexes: Vec<IndexSpec>,
         /// Whether it has a stream.
         stream: bool,
-        /// Whether it is encrypted with the AWS managed key of the account.
-        encryption: bool,
+        /// The KMS key that it is encrypted with.
+        encryption: Option<TableKey>,
         /// Its provisioned capacity; `None`: on demand.
         throughput: Option<i64>,
         /// Whether it has deletion protection.
@@ -28,8 +30,8 @@ pub enum Step {
     EnableStream,
     /// Turn on point-in-time recovery.
     EnableRecovery,
-    /// Encrypt it with the AWS managed key of the account.
-    EnableEncryption,
+    /// Encrypt it with this KMS key.
+    EnableEncryption(TableKey),
     /// Set its provisioned capacity; `None`: on demand.
     SetThroughput(Option<i64>),
     /// Turn on deletion protection.
@@ -50,7 +52,7 @@ impl Step {
             Step::EnableTtl(_) => "expiry",
             Step::EnableStream => "stream",
             Step::EnableRecovery => "recovery",
-            Step::EnableEncryption => "encryption",
+            Step::EnableEncryption(_) => "encryption",
             Step::SetThroughput(_) => "throughput",
             Step::EnableDeletionProtection => "protection",
             Step::SetTags(_) => "tags",
@@ -73,14 +75,21 @@ impl fmt::Display for Step {
                         write!(f, ", indexes {}", names.join(", "))?;
                     }
                 }
-                let settings = [(*stream, "a stream"), (*encryption, "encryption"), (*protected, "protection")];
+                let encryption = match encryption {
+                    None => String::new(),
+                    Some(TableKey::Managed) => "encryption".to_owned(),
+                    Some(TableKey::Customer(id)) => format!("encryption with the key {id}"),
+                };
+                let settings =
+                    [(*stream, "a stream"), (!encryption.is_empty(), &encryption), (*protected, "protection")];
                 settings.iter().filter(|(wanted, _)| *wanted).try_for_each(|(_, name)| write!(f, ", {name}"))?;
                 throughput.map_or(Ok(()), |units| write!(f, ", {units} units per second"))
             }
             Step::EnableTtl(attribute) => write!(f, "let items expire by {attribute}"),
             Step::EnableStream => f.write_str("turn on its stream"),
             Step::EnableRecovery => f.write_str("turn on point-in-time recovery"),
-            Step::EnableEncryption => f.write_str("encrypt it with a key of the account"),
+            Step::EnableEncryption(TableKey::Managed) => f.write_str("encrypt it with a key of the account"),
+            Step::EnableEncryption(TableKey::Customer(id)) => write!(f, "encrypt it with the key {id}"),
             Step::SetThroughput(Some(units)) => write!(f, "set its throughput to {units} units per second"),
             Step::SetThroughput(None) => f.write_str("pay per request"),
             Step::EnableDeletionProtection => f.write_str("protect it against deletion"),

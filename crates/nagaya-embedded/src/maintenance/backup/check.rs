@@ -16,7 +16,7 @@ use super::{
     read::{BackupPart, BackupReader, OpenedBackup, open},
     record::{Header, Snapshot, TableRecord},
 };
-use crate::{bytes::hex, maintenance::Progress};
+use crate::{bytes::hex, encryption::EncryptionKey, maintenance::Progress};
 
 /// A backup that has been read completely, and whose structure is intact. Objects in it can be damaged: see
 /// [`BackupSummary::damaged_objects`].
@@ -28,6 +28,8 @@ pub struct VerifiedBackup {
     pub backup: BackupSummary,
     /// The sealed keys, if it contains any.
     pub sealed_keys: Option<Vec<u8>>,
+    /// The key that it is encrypted with.
+    pub(in crate::maintenance) key: Option<EncryptionKey>,
     /// `None` for a backup of format 1.
     pub(in crate::maintenance) current: Option<CurrentFormat>,
 }
@@ -60,13 +62,27 @@ impl VerifiedBackup {
     }
 }
 
-/// Reads a whole backup and verifies every byte.
+/// Reads a whole backup that is not encrypted, and verifies every byte.
 pub fn verify_backup(file: &Path, progress: Progress<'_>) -> Result<VerifiedBackup, Error> {
-    match open(file)? {
-        OpenedBackup::Current(reader) => verify(file, *reader, progress),
+    verify_encrypted_backup(file, None, progress)
+}
+
+/// Reads a whole backup and verifies every byte. The key is used only if the backup is encrypted.
+pub fn verify_encrypted_backup(
+    file: &Path,
+    key: Option<&EncryptionKey>,
+    progress: Progress<'_>,
+) -> Result<VerifiedBackup, Error> {
+    match open(file, key)? {
+        OpenedBackup::Current(reader) => {
+            let key = key.filter(|_| reader.is_encrypted()).cloned();
+            let mut verified = verify(file, *reader, progress)?;
+            verified.backup.key_id = key.as_ref().map(EncryptionKey::id);
+            Ok(VerifiedBackup { key, ..verified })
+        }
         OpenedBackup::Format1(mut input) => {
             let backup = format1::read_all(&mut input, progress, |_| Ok(()))?;
-            Ok(VerifiedBackup { file: file.to_path_buf(), backup, sealed_keys: None, current: None })
+            Ok(VerifiedBackup { file: file.to_path_buf(), backup, sealed_keys: None, key: None, current: None })
         }
     }
 }
@@ -112,10 +128,11 @@ fn verify<R: Read>(file: &Path, mut reader: BackupReader<R>, progress: Progress<
         sequence: reader.snapshot.sequence,
         at: Some(reader.snapshot.at),
         content_hash: counted.content_hash.clone(),
+        key_id: None,
     };
     let current =
         CurrentFormat { header: reader.header, snapshot: reader.snapshot, hash, tables, objects: objects_start };
-    Ok(VerifiedBackup { file: file.to_path_buf(), backup, sealed_keys, current: Some(current) })
+    Ok(VerifiedBackup { file: file.to_path_buf(), backup, sealed_keys, key: None, current: Some(current) })
 }
 
 /// Checks that the first backup is a full one, and that each other one continues the one before.

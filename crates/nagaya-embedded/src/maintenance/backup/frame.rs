@@ -169,6 +169,10 @@ impl<R: Read> FrameReader<R> {
         Ok(Frame { kind, body: content })
     }
 
+    pub(super) fn input(&self) -> &R {
+        &self.input
+    }
+
     /// Checks that no byte follows.
     pub(super) fn expect_end(&mut self) -> Result<(), Error> {
         match self.input.read(&mut [0]).map_err(read_error)? {
@@ -184,6 +188,8 @@ impl<R: Read> FrameReader<R> {
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), Error> {
         match self.input.read_exact(bytes) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Err(self.damaged("it ends too early")),
+            // An encrypted file that does not decrypt.
+            Err(error) if error.kind() == ErrorKind::InvalidData => Err(self.damaged(error.to_string())),
             other => other.map_err(read_error),
         }
     }

@@ -3,6 +3,7 @@
 mod check;
 mod damage;
 mod export;
+mod file;
 pub(super) mod format1;
 mod frame;
 mod objects;
@@ -11,19 +12,21 @@ pub(super) mod record;
 mod unfinished_file;
 
 use std::{
-    io::{BufWriter, Read, Write},
+    io::{Read, Write},
     path::Path,
+    sync::Arc,
 };
 
-pub use check::{VerifiedBackup, verify_backup, verify_chain};
+pub use check::{VerifiedBackup, verify_backup, verify_chain, verify_encrypted_backup};
 pub(super) use damage::BackupDamage;
 pub use damage::is_backup_damaged;
 pub use export::BackupPosition;
 use nagaya_store::Error;
-pub(super) use objects::ObjectWalk;
+pub(crate) use objects::ObjectWalk;
 pub use objects::verify_objects;
 
 use self::{
+    file::BackupOutput,
     frame::{FrameKind, FrameReader, FrameWriter, MAGIC},
     read::ParentObjects,
     record::{Header, Parent, Snapshot, StoreEnd, decode},
@@ -33,6 +36,7 @@ use super::Progress;
 use crate::{
     EmbeddedStore,
     bytes::{hex, random_bytes},
+    encryption::{EncryptionKey, Keyring},
     files::describe,
     record::encode,
 };
@@ -64,6 +68,8 @@ pub struct BackupSummary {
     pub at: Option<i64>,
     /// The hash of all tables and items of the snapshot; `None` for an incremental backup.
     pub content_hash: Option<String>,
+    /// The id of the key that it is encrypted with; `None` if it is not.
+    pub key_id: Option<String>,
 }
 
 /// The source of the store part of a backup.
@@ -86,6 +92,10 @@ pub struct BackupContent<'c> {
     pub sealed_keys: Option<&'c [u8]>,
     /// A random id.
     pub id: [u8; 16],
+    /// The key that the file is encrypted with; by default that of the store.
+    pub encryption_key: Option<&'c EncryptionKey>,
+    /// Decrypts the objects; by default the keys of the store.
+    pub keyring: Option<&'c Keyring>,
 }
 
 impl EmbeddedStore {
@@ -97,6 +107,8 @@ impl EmbeddedStore {
             objects: None,
             sealed_keys: None,
             id: new_backup_id()?,
+            encryption_key: None,
+            keyring: None,
         };
         write_backup(file, content, progress)
     }
@@ -110,7 +122,13 @@ pub fn new_backup_id() -> Result<[u8; 16], Error> {
 /// Writes a backup. The file must not exist yet; it gets its name when it is complete and synced.
 pub fn write_backup(file: &Path, content: BackupContent<'_>, progress: Progress<'_>) -> Result<BackupSummary, Error> {
     let (unfinished, out) = UnfinishedFile::create(file)?;
-    let mut frames = FrameWriter::new(BufWriter::with_capacity(256 * 1024, &out))?;
+    let own = match &content.source {
+        BackupSource::Store(store) => store.keyring(),
+        BackupSource::Stream(_) => Arc::default(),
+    };
+    let keyring = content.keyring.unwrap_or(&own);
+    let key = content.encryption_key.cloned().or_else(|| keyring.operator_key());
+    let mut frames = FrameWriter::new(BackupOutput::new(&out, key.as_ref())?)?;
     let parent = content.previous.and_then(|previous| previous.current.as_ref());
     if content.previous.is_some() && parent.is_none() {
         return Err(Error::engine("a backup of an earlier format cannot be continued; make a full one"));
@@ -130,17 +148,19 @@ pub fn write_backup(file: &Path, content: BackupContent<'_>, progress: Progress<
         Some(root) => {
             let mut known: Box<dyn Iterator<Item = Result<record::Object, Error>>> = match content.previous.zip(parent)
             {
-                Some((previous, current)) => Box::new(ParentObjects::open(&previous.file, current.objects)?),
+                Some((previous, current)) => {
+                    Box::new(ParentObjects::open(&previous.file, previous.key.as_ref(), current.objects)?)
+                }
                 None => Box::new(std::iter::empty()),
             };
-            objects::copy(root, &mut known, &mut frames, progress)?
+            objects::copy(root, keyring, &mut known, &mut frames, progress)?
         }
     };
     if let Some(sealed) = content.sealed_keys {
         frames.put(FrameKind::Keys, &[sealed])?;
     }
     let (_, written) = frames.end()?;
-    drop(written);
+    written.finish(file)?;
     unfinished.finish(&out)?;
     Ok(BackupSummary {
         id: Some(hex(&header.id)),
@@ -155,6 +175,7 @@ pub fn write_backup(file: &Path, content: BackupContent<'_>, progress: Progress<
         sequence: snapshot.sequence,
         at: Some(snapshot.at),
         content_hash: end.content_hash,
+        key_id: key.as_ref().map(EncryptionKey::id),
     })
 }
 

@@ -10,23 +10,29 @@
 use std::{
     cmp::Ordering,
     fs::{self, File},
-    io::{Read as _, Write},
+    io::{Cursor, Read, Seek as _, Write},
     path::{Path, PathBuf},
     vec,
 };
 
-use nagaya_store::Error;
+use nagaya_store::{
+    Error,
+    files::{FileCipher as _, is_temporary},
+};
 
 use super::{
     frame::{FrameKind, FrameWriter},
     record::Object,
 };
 use crate::{
+    encryption::Keyring,
     files::IoContext as _,
     maintenance::{Finding, Progress},
     record::encode,
 };
 
+/// Bytes that tell whether an object is encrypted.
+const HEAD_BYTES: u64 = 16;
 /// The maximum number of bytes of an object in one frame.
 const PART_BYTES: usize = 256 * 1024;
 
@@ -70,15 +76,15 @@ impl ObjectNameCheck {
 }
 
 /// Finds the damaged objects of a directory.
-pub fn verify_objects(root: &Path, progress: Progress<'_>) -> Result<Vec<Finding>, Error> {
+pub fn verify_objects(root: &Path, keyring: &Keyring, progress: Progress<'_>) -> Result<Vec<Finding>, Error> {
     let mut findings = Vec::new();
     let mut seen = 0;
     for found in ObjectWalk::new(root)? {
         let (path, file) = found?;
+        let stored = fs::read(&file).context("read", &file)?;
         let mut hasher = blake3::Hasher::new();
-        let hashed = File::open(&file).and_then(|file| hasher.update_reader(file).map(drop));
-        hashed.context("read", &file)?;
-        if !is_named_by(&path, &hasher) {
+        let opened = keyring.open(&path, stored).map(|content| hasher.update(&content));
+        if opened.is_err() || !is_named_by(&path, &hasher) {
             findings.push(Finding::one(OBJECTS, format!("`{path}` is not what was written")));
         }
         seen += 1;
@@ -99,6 +105,7 @@ fn is_named_by(path: &str, content: &blake3::Hasher) -> bool {
 /// Writes all objects of a directory. Of objects that an earlier backup contains, only the names are written.
 pub(super) fn copy<W: Write>(
     root: &Path,
+    keyring: &Keyring,
     known: &mut dyn Iterator<Item = Result<Object, Error>>,
     frames: &mut FrameWriter<W>,
     progress: Progress<'_>,
@@ -109,22 +116,45 @@ pub(super) fn copy<W: Write>(
     for found in ObjectWalk::new(root)? {
         let (path, source) = found?;
         let mut file = File::open(&source).context("read", &source)?;
-        let size = file.metadata().context("read", &source)?.len();
+        let mut head = Vec::new();
+        Read::by_ref(&mut file).take(HEAD_BYTES).read_to_end(&mut head).context("read", &source)?;
+        let size = keyring.content_length(file.metadata().context("read", &source)?.len(), &head);
         // Both are in the same order: known objects are skipped up to this one.
         while next.as_ref().is_some_and(|known| order(&known.path, &path) == Ordering::Less) {
             next = known.next().transpose()?;
         }
         let is_included = next.as_ref().is_none_or(|known| known.path != path || known.size != size);
-        let object = Object { path, size, is_included };
+        let mut object = Object { path, size, is_included };
+        let mut content: Box<dyn Read> = match is_included && keyring.operator_key().is_some() {
+            true => {
+                file.read_to_end(&mut head).context("read", &source)?;
+                let opened = keyring.open(&object.path, head.clone());
+                if opened.is_err() && keyring.lacks_key_of(&head) {
+                    return Err(Error::engine("the key of the store was changed meanwhile; start the backup again"));
+                }
+                if opened.is_err() {
+                    // As it is: an older backup may have it.
+                    copied.names.damaged.push(object.path.clone());
+                }
+                let content = opened.unwrap_or(head);
+                object.size = content.len() as u64;
+                Box::new(Cursor::new(content))
+            }
+            false => {
+                file.rewind().context("read", &source)?;
+                Box::new(file)
+            }
+        };
         frames.put(FrameKind::Object, &[&encode(&object)?])?;
         if !is_included {
             continue;
         }
+        let size = object.size;
         copied.names.start_object(object);
         let mut left = size;
         while left > 0 {
             let most = part.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            let count = file.read(&mut part[..most]).context("read", &source)?;
+            let count = content.read(&mut part[..most]).context("read", &source)?;
             if count == 0 {
                 return Err(Error::engine(format!("{} became shorter while it was read", source.display())));
             }
@@ -136,6 +166,7 @@ pub(super) fn copy<W: Write>(
         copied.bytes += size;
         progress(copied.objects);
     }
+    copied.names.damaged.dedup();
     Ok(copied)
 }
 
@@ -151,7 +182,7 @@ pub(super) fn is_inside(path: &str) -> bool {
 }
 
 /// Lists all files below a directory, in order, with little memory: only the names in the current folders are loaded.
-pub(in crate::maintenance) struct ObjectWalk {
+pub(crate) struct ObjectWalk {
     /// The current folder and its parents: the prefix of the paths, and the remaining entries.
     folders: Vec<(String, vec::IntoIter<Entry>)>,
 }
@@ -160,7 +191,7 @@ pub(in crate::maintenance) struct ObjectWalk {
 type Entry = (String, PathBuf, bool);
 
 impl ObjectWalk {
-    pub(in crate::maintenance) fn new(root: &Path) -> Result<Self, Error> {
+    pub(crate) fn new(root: &Path) -> Result<Self, Error> {
         // The directory is created with the first object.
         let folders = if root.is_dir() { vec![(String::new(), entries(root)?)] } else { Vec::new() };
         Ok(ObjectWalk { folders })
@@ -197,8 +228,11 @@ fn entries(folder: &Path) -> Result<vec::IntoIter<Entry>, Error> {
         let Ok(name) = entry.file_name().into_string() else {
             return Err(Error::engine(format!("{} is not an object: its name is not UTF-8", path.display())));
         };
-        // The object storage first writes to `NAME#NUMBER`, and no object has such a name: this file is not complete
-        // yet, and no item refers to it.
+        // No object has such a name: this file is not complete yet, and no item refers to it. Earlier versions wrote to
+        // `NAME#NUMBER` first.
+        if is_temporary(&name) {
+            continue;
+        }
         if name.rsplit_once('#').is_some_and(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit())) {
             continue;
         }

@@ -1,21 +1,17 @@
 //! Reading a backup: its parts, and the checks of their order.
 
-use std::{
-    cmp::Ordering,
-    collections::HashSet,
-    fs::File,
-    io::{BufReader, Read, Seek as _, SeekFrom},
-    path::Path,
-};
+use std::{cmp::Ordering, collections::HashSet, io::Read, path::Path};
 
 use nagaya_store::{Error, Item};
 
 use super::{
-    frame::{Frame, FrameKind, FrameOffset, FrameReader, MAGIC},
+    file::{BackupFormat, BackupInput},
+    frame::{Frame, FrameKind, FrameOffset, FrameReader},
     objects::{is_inside, order},
     record::{Header, Object, Snapshot, StoreEnd, TableRecord, decode},
 };
 use crate::{
+    encryption::EncryptionKey,
     files::IoContext as _,
     layout,
     maintenance::ContentHash,
@@ -68,25 +64,24 @@ enum Stage {
 
 /// An opened backup, by its format.
 pub(in crate::maintenance) enum OpenedBackup {
-    Current(Box<BackupReader<BufReader<File>>>),
+    Current(Box<BackupReader<BackupInput>>),
     /// Format 1; the reader is after its magic number.
-    Format1(BufReader<File>),
+    Format1(BackupInput),
 }
 
-/// Opens a backup of any format.
-pub(in crate::maintenance) fn open(path: &Path) -> Result<OpenedBackup, Error> {
-    let mut input = BufReader::with_capacity(256 * 1024, File::open(path).context("open", path)?);
-    let mut magic = Vec::new();
-    input.by_ref().take(MAGIC.len() as u64).read_to_end(&mut magic).context("read", path)?;
-    match magic.as_slice() {
-        magic if magic == MAGIC => {
+/// Opens a backup of any format. An encrypted one needs its key.
+pub(in crate::maintenance) fn open(path: &Path, key: Option<&EncryptionKey>) -> Result<OpenedBackup, Error> {
+    match BackupInput::open(path, key)? {
+        (input, BackupFormat::Current) => {
             Ok(OpenedBackup::Current(Box::new(BackupReader::new(FrameReader::after_magic(input))?)))
         }
-        magic if magic == super::format1::MAGIC => Ok(OpenedBackup::Format1(input)),
-        magic if magic.starts_with(b"NAGAYA") && magic.len() == MAGIC.len() => {
-            Err(super::damage::BackupDamage::error("this version does not know its format"))
-        }
-        _ => Err(super::damage::BackupDamage::error("it is not a backup")),
+        (input, BackupFormat::Format1) => Ok(OpenedBackup::Format1(input)),
+    }
+}
+
+impl BackupReader<BackupInput> {
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.frames.input().is_encrypted()
     }
 }
 
@@ -236,16 +231,16 @@ fn expect<T: serde::de::DeserializeOwned>(frames: &mut FrameReader<impl Read>, k
 
 /// The objects that a verified backup names.
 pub(super) struct ParentObjects {
-    frames: FrameReader<BufReader<File>>,
+    frames: FrameReader<BackupInput>,
     is_done: bool,
 }
 
 impl ParentObjects {
     /// Reads a backup from the start of its objects.
-    pub(super) fn open(path: &Path, start: FrameOffset) -> Result<Self, Error> {
-        let mut file = File::open(path).context("open", path)?;
-        file.seek(SeekFrom::Start(start.bytes)).context("read", path)?;
-        let frames = FrameReader::resume(BufReader::with_capacity(256 * 1024, file), start);
+    pub(super) fn open(path: &Path, key: Option<&EncryptionKey>, start: FrameOffset) -> Result<Self, Error> {
+        let (mut input, _) = BackupInput::open(path, key)?;
+        input.seek_to(start).context("read", path)?;
+        let frames = FrameReader::resume(input, start);
         Ok(ParentObjects { frames, is_done: false })
     }
 }

@@ -45,8 +45,9 @@ pub fn restore_backups(
     extras: RestoreExtras<'_>,
     progress: Progress<'_>,
 ) -> Result<RestoreSummary, Error> {
+    let key = extras.encryption_key.or_else(|| chain.iter().rev().find_map(|checked| checked.key.as_ref()));
     let restored = verify_chain(chain).and_then(|()| {
-        restore_into_new_directory(directory, |writer, objects| {
+        restore_into_new_directory(directory, key, |writer, objects| {
             for checked in chain {
                 restore_one(checked, chain, writer, objects, progress)?;
             }
@@ -66,7 +67,7 @@ fn restore_one(
     objects: &mut ObjectWriter,
     progress: Progress<'_>,
 ) -> Result<(), Error> {
-    match open(&checked.file)? {
+    match open(&checked.file, checked.key.as_ref())? {
         OpenedBackup::Format1(mut input) => {
             let now = Options::default().clock.millis();
             format1::read_all(&mut input, progress, |part| match part {

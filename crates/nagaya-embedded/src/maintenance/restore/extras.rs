@@ -4,11 +4,13 @@ use std::{
     fs::{self, File},
     io::Write as _,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use nagaya_store::Error;
+use nagaya_store::{Error, files::FileCipher as _};
 
 use crate::{
+    encryption::{EncryptionKey, FILE_OVERHEAD, Keyring},
     files::{IoContext as _, private_file, private_folder},
     maintenance::{
         Progress,
@@ -39,6 +41,8 @@ pub struct RestoreExtras<'b> {
     pub objects: Option<&'b Path>,
     /// Key files, which only their owner can read.
     pub keys: &'b [KeyFile],
+    /// The key that the restored directory is encrypted with; by default that of the backups or of the store.
+    pub encryption_key: Option<&'b EncryptionKey>,
 }
 
 /// The folder of the objects in a data directory.
@@ -60,63 +64,85 @@ pub(super) fn write_keys(directory: &Path, keys: &[KeyFile]) -> Result<(), Error
 /// Writes the objects of a directory, one after another and part by part.
 pub(super) struct ObjectWriter {
     root: PathBuf,
-    /// The current object: its file, its path, and the number of missing bytes.
-    open: Option<(File, PathBuf, u64)>,
+    keyring: Arc<Keyring>,
+    /// The current object, and the number of missing bytes.
+    open: Option<(OpenObject, u64)>,
     pub(super) count: u64,
     pub(super) bytes: u64,
 }
 
+/// An object that is being written.
+struct OpenObject {
+    file: File,
+    name: String,
+    path: PathBuf,
+    /// What will be encrypted as a whole; `None` if the directory is not encrypted.
+    content: Option<Vec<u8>>,
+}
+
 impl ObjectWriter {
-    pub(super) fn new(directory: &Path) -> Self {
-        ObjectWriter { root: directory.join(OBJECTS), open: None, count: 0, bytes: 0 }
+    pub(super) fn new(directory: &Path, keyring: Arc<Keyring>) -> Self {
+        ObjectWriter { root: directory.join(OBJECTS), keyring, open: None, count: 0, bytes: 0 }
     }
 
     /// Begins an object. If its bytes are in an earlier backup, checks that they have been written.
     pub(super) fn start_object(&mut self, object: &Object) -> Result<(), Error> {
         let path = self.root.join(&object.path);
+        let is_encrypted = self.keyring.operator_key().is_some();
         if !object.is_included {
-            let found = fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() == object.size);
+            let length = object.size + if is_encrypted { FILE_OVERHEAD } else { 0 };
+            let found = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() == length);
             let missing = || BackupDamage::chain(format!("no backup contains the object {}", object.path));
             return if found { Ok(()) } else { Err(missing()) };
         }
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).context("create", folder)?;
-        }
-        let file = File::create(&path).context("create", &path)?;
+        let file = create_object(&path)?;
         self.count += 1;
         self.bytes += object.size;
-        self.open = Some((file, path, object.size));
+        let content = is_encrypted.then(Vec::new);
+        self.open = Some((OpenObject { file, name: object.path.clone(), path, content }, object.size));
         self.finish_if_complete()
     }
 
     pub(super) fn part(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        if let Some((file, path, left)) = &mut self.open {
-            file.write_all(bytes).context("write", path)?;
+        if let Some((object, left)) = &mut self.open {
+            match &mut object.content {
+                Some(content) => content.extend_from_slice(bytes),
+                None => object.file.write_all(bytes).context("write", &object.path)?,
+            }
             *left = left.saturating_sub(bytes.len() as u64);
         }
         self.finish_if_complete()
     }
 
     fn finish_if_complete(&mut self) -> Result<(), Error> {
-        match self.open.take_if(|(_, _, left)| *left == 0) {
-            Some((file, path, _)) => file.sync_all().context("sync", &path),
-            None => Ok(()),
+        let Some((mut object, _)) = self.open.take_if(|(_, left)| *left == 0) else { return Ok(()) };
+        if let Some(content) = object.content {
+            let sealed = self.keyring.seal(&object.name, content)?;
+            object.file.write_all(&sealed).context("write", &object.path)?;
         }
+        object.file.sync_all().context("sync", &object.path)
     }
 
-    /// Copies all objects of another directory.
-    pub(super) fn copy_from(&mut self, other: &Path, progress: Progress<'_>) -> Result<(), Error> {
+    /// Copies all objects of another directory, which has these keys.
+    pub(super) fn copy_from(&mut self, other: &Path, keyring: &Keyring, progress: Progress<'_>) -> Result<(), Error> {
         for found in ObjectWalk::new(other)? {
             let (name, from) = found?;
             let to = self.root.join(&name);
-            if let Some(folder) = to.parent() {
-                fs::create_dir_all(folder).context("create", folder)?;
-            }
-            self.bytes += fs::copy(&from, &to).context("write", &to)?;
-            File::open(&to).and_then(|file| file.sync_all()).context("sync", &to)?;
+            let content = keyring.open(&name, fs::read(&from).context("read", &from)?)?;
+            self.bytes += content.len() as u64;
+            let sealed = self.keyring.seal(&name, content)?;
+            let mut file = create_object(&to)?;
+            file.write_all(&sealed).and_then(|()| file.sync_all()).context("write", &to)?;
             self.count += 1;
             progress(self.count);
         }
         Ok(())
     }
+}
+
+fn create_object(path: &Path) -> Result<File, Error> {
+    if let Some(folder) = path.parent() {
+        private_folder().recursive(true).create(folder).context("create", folder)?;
+    }
+    private_file().create(true).truncate(true).open(path).context("create", path)
 }

@@ -6,7 +6,7 @@ mod point_in_time;
 mod target;
 mod writer;
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 pub use chain::{restore_backup, restore_backups};
 pub use extras::{KeyFile, RestoreExtras};
@@ -15,7 +15,7 @@ pub(crate) use target::{UnfinishedRestore, refuse_unfinished_restore};
 
 use self::{extras::ObjectWriter, target::RestoreTarget, writer::RestoreWriter};
 use super::{ContentHash, backup::BackupDamage, for_each_item, highest_sequence, is_backup_damaged, sorted_tables};
-use crate::{Options, storage::Storage};
+use crate::{Options, encryption::EncryptionKey, storage::Storage};
 
 /// The result of a restore.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,16 +36,19 @@ pub struct RestoreSummary {
     pub clock_went_back: bool,
 }
 
-/// Creates a directory and fills it; nothing is left of it if that fails. `fill` returns the expected content hash, if
+/// Creates a directory and fills it, encrypted with a key if one is given; nothing is left of it if that fails. `fill` returns the expected content hash, if
 /// known.
 fn restore_into_new_directory(
     directory: &Path,
+    key: Option<&EncryptionKey>,
     fill: impl FnOnce(&mut RestoreWriter<'_>, &mut ObjectWriter) -> Result<Option<String>, Error>,
 ) -> Result<RestoreSummary, Error> {
     let target = RestoreTarget::claim(directory)?;
-    let filled = Storage::create(directory, &Options::default(), |storage| {
+    let options = Options { encryption_key: key.cloned(), ..Options::default() };
+    let filled = Storage::create(directory, &options, |storage| {
         let mut writer = RestoreWriter::new(storage);
-        let mut objects = ObjectWriter::new(directory);
+        let keyring = storage.disk().map_or_else(Arc::default, |disk| Arc::clone(disk.keyring()));
+        let mut objects = ObjectWriter::new(directory, keyring);
         let expected = fill(&mut writer, &mut objects)?;
         writer.flush()?;
         let content = read_back(storage)?;

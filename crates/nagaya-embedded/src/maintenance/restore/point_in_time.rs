@@ -56,7 +56,10 @@ impl EmbeddedStore {
         }
         let point = PointInTime::find(&view, &tables, time)?;
         let sequence = highest_sequence(&view, &tables)?;
-        let restored = restore_into_new_directory(directory, |writer, objects| {
+        let keyring = self.keyring();
+        let own = keyring.operator_key();
+        let key = extras.encryption_key.or(own.as_ref());
+        let restored = restore_into_new_directory(directory, key, |writer, objects| {
             for table in &tables {
                 // The new directory has no changes: positions before this one give a gap.
                 writer.table(table, TrimPoint { sequence, at: now })?;
@@ -71,7 +74,7 @@ impl EmbeddedStore {
             }
             writer.sequence(sequence)?;
             if let Some(other) = extras.objects {
-                objects.copy_from(other, progress)?;
+                objects.copy_from(other, &keyring, progress)?;
             }
             write_keys(directory, extras.keys)?;
             Ok(None)

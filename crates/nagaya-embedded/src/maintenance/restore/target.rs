@@ -1,7 +1,7 @@
 //! The target directory of a restore: only one restore fills it, and it cannot be opened until it is complete.
 
 use std::{
-    fs::{self, OpenOptions},
+    fs,
     io::{self, ErrorKind},
     path::{Path, PathBuf},
 };
@@ -10,7 +10,7 @@ use nagaya_store::Error;
 
 use crate::{
     bytes::{hex, random_bytes},
-    files::{IoContext as _, parent_folder, private_folder, sync_folder, sync_folders},
+    files::{IoContext as _, parent_folder, private_file, private_folder, sync_folder, sync_folders},
     lock::DirectoryLock,
 };
 
@@ -43,15 +43,18 @@ fn create_marked(directory: &Path) -> Result<bool, Error> {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     let temporary = parent_folder(directory).join(format!(".{name}.{}", hex(&random_bytes::<8>()?)));
     private_folder().create(&temporary).context("create", directory)?;
-    let created = fs::File::create_new(temporary.join(MARKER)).and_then(|marker| marker.sync_all()).and_then(|()| {
-        sync_folder(&temporary)?;
-        match fs::rename(&temporary, directory) {
-            Ok(()) => Ok(true),
-            // Another process has created it meanwhile.
-            Err(_) if directory.symlink_metadata().is_ok() => Ok(false),
-            Err(error) => Err(error),
-        }
-    });
+    let created =
+        private_file().create_new(true).open(temporary.join(MARKER)).and_then(|marker| marker.sync_all()).and_then(
+            |()| {
+                sync_folder(&temporary)?;
+                match fs::rename(&temporary, directory) {
+                    Ok(()) => Ok(true),
+                    // Another process has created it meanwhile.
+                    Err(_) if directory.symlink_metadata().is_ok() => Ok(false),
+                    Err(error) => Err(error),
+                }
+            },
+        );
     if !matches!(created, Ok(true)) {
         // If this fails, the rest has a unique name and does no harm.
         let _ = fs::remove_dir_all(&temporary);
@@ -90,7 +93,7 @@ impl RestoreTarget {
                 return Err(not_empty());
             }
             // Of two concurrent restores one creates the marker, and the other changes nothing.
-            match OpenOptions::new().write(true).create_new(true).open(&marker) {
+            match private_file().create_new(true).open(&marker) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     return Err(Error::engine(UnfinishedRestore(directory.to_path_buf())));
                 }

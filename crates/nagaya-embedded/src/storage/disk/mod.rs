@@ -24,6 +24,7 @@ use super::{
     manifest,
 };
 use crate::{
+    encryption::{DataKeys, Keyring},
     free_space,
     layout::{self, Keyspace},
     options::Options,
@@ -48,6 +49,8 @@ pub(crate) struct Disk {
     /// The number of the last acknowledged commit.
     commits: AtomicU64,
     acknowledged: AcknowledgedFile,
+    /// The keys that values are encrypted with.
+    keyring: Arc<Keyring>,
     /// Why commits are refused.
     failure: RwLock<Option<String>>,
     /// The database that is being closed, as long as readers still use it.
@@ -61,6 +64,8 @@ pub(crate) struct Disk {
 pub(crate) struct PublishedState {
     database: Arc<Database>,
     pub(super) snapshot: fjall::Snapshot,
+    /// The keys of all values in it.
+    keys: Option<Arc<DataKeys>>,
 }
 
 impl Disk {
@@ -73,6 +78,28 @@ impl Disk {
         &self.directory
     }
 
+    pub(crate) fn keyring(&self) -> &Arc<Keyring> {
+        &self.keyring
+    }
+
+    /// The keys that values are encrypted with, if they are.
+    pub(crate) fn keys(&self) -> Option<Arc<DataKeys>> {
+        self.keyring.keys()
+    }
+
+    /// Encrypts with these keys from now on. Between two commits, and after these keys were recorded.
+    pub(crate) fn install_keys(&self, keys: DataKeys) {
+        self.keyring.install(keys);
+        self.republish();
+    }
+
+    /// About how many values can be encrypted.
+    pub(crate) fn approximate_values(&self) -> Result<u64, Error> {
+        let published = self.published()?;
+        let keyspaces = [Keyspace::Items, Keyspace::Index, Keyspace::Changes];
+        Ok(keyspaces.into_iter().map(|keyspace| published.keyspace(keyspace).approximate_len() as u64).sum())
+    }
+
     /// What readers see.
     pub(super) fn published(&self) -> Result<Arc<PublishedState>, Error> {
         let published = self.published.read().unwrap_or_else(PoisonError::into_inner);
@@ -81,7 +108,7 @@ impl Disk {
 
     /// Shows readers the state after the last commit. For the committing thread.
     fn publish(&self, database: Arc<Database>) {
-        let published = Arc::new(PublishedState::new(database));
+        let published = Arc::new(PublishedState::new(database, self.keys()));
         let former = self.published.write().unwrap_or_else(PoisonError::into_inner).replace(published);
         // After the lock is released: dropping a snapshot may take time.
         drop(former);
@@ -97,7 +124,8 @@ impl Disk {
 
     pub(super) fn latest(&self, keyspace: Keyspace, key: &[u8]) -> Result<Option<Slice>, Error> {
         let published = self.published()?;
-        published.keyspace(keyspace).get(key).map_err(|error| published.read_error(&error))
+        let stored = published.keyspace(keyspace).get(key).map_err(|error| published.read_error(&error))?;
+        stored.map(|stored| published.open_value(keyspace, key, stored)).transpose()
     }
 
     /// Performs all operations or none. When it returns, they survive a power cut.
@@ -111,10 +139,17 @@ impl Disk {
             return Err(self.fail(self.background_failure(&error)));
         }
         let commit = self.commits.load(Ordering::Acquire) + 1;
+        let keys = self.keys();
         let mut batch = database.fjall.batch().durability(Some(PersistMode::SyncData));
         for op in ops {
             match op {
-                Op::Put(keyspace, key, value) => batch.insert(database.keyspace(keyspace), key, value),
+                Op::Put(keyspace, key, value) => {
+                    let value = match &keys {
+                        Some(keys) => keys.seal_value(keyspace, &key, value)?,
+                        None => value,
+                    };
+                    batch.insert(database.keyspace(keyspace), key, value);
+                }
                 Op::Remove(keyspace, key) => batch.remove(database.keyspace(keyspace), key),
             }
         }
@@ -218,9 +253,21 @@ impl Disk {
 }
 
 impl PublishedState {
-    fn new(database: Arc<Database>) -> Self {
+    fn new(database: Arc<Database>, keys: Option<Arc<DataKeys>>) -> Self {
         let snapshot = database.fjall.snapshot();
-        PublishedState { database, snapshot }
+        PublishedState { database, snapshot, keys }
+    }
+
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// The value that is stored under a key.
+    pub(super) fn open_value(&self, keyspace: Keyspace, key: &[u8], stored: Slice) -> Result<Slice, Error> {
+        match &self.keys {
+            Some(keys) => keys.open_value(keyspace, key, stored),
+            None => Ok(stored),
+        }
     }
 
     pub(super) fn keyspace(&self, keyspace: Keyspace) -> &fjall::Keyspace {

@@ -1,7 +1,7 @@
 //! Opening the data of a directory, and creating it.
 
 use std::{
-    fs::{self, File},
+    fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, RwLock, atomic::AtomicU64},
 };
@@ -10,7 +10,7 @@ use nagaya_store::Error;
 
 use super::{Database, Disk, PublishedState, data_folder, torn_folder};
 use crate::{
-    files::{IoContext as _, exists, parent_folder, sync_folder, sync_folders},
+    files::{IoContext as _, exists, parent_folder, private_file, private_folder, sync_folder, sync_folders},
     layout::Keyspace,
     maintenance::{UnfinishedRestore, refuse_unfinished_restore},
     options::Options,
@@ -59,8 +59,8 @@ impl Disk {
         // Creating a store was interrupted before anything was acknowledged: it is created again. Earlier versions
         // marked a restore in the same way, but a new store has no tables before it is complete.
         let database = Database::open(&data, options);
-        let tables =
-            database.and_then(|database| read::tables(&View::Disk(Arc::new(PublishedState::new(Arc::new(database))))));
+        let tables = database
+            .and_then(|database| read::tables(&View::Disk(Arc::new(PublishedState::new(Arc::new(database), None)))));
         if tables.is_ok_and(|tables| !tables.is_empty()) {
             return Err(Error::engine(UnfinishedRestore(directory.to_path_buf())));
         }
@@ -113,6 +113,7 @@ impl Disk {
             published: RwLock::new(None),
             commits: AtomicU64::new(commits),
             acknowledged,
+            keyring: Arc::default(),
             failure: RwLock::new(None),
             closing: Mutex::new(None),
         };
@@ -130,8 +131,9 @@ impl Disk {
             }
             fs::remove_dir_all(&data).context("remove", &data)?;
         }
-        File::create(&unfinished).context("create", &unfinished)?;
+        private_file().create(true).truncate(true).open(&unfinished).context("create", &unfinished)?;
         sync_folder(directory).context("sync", directory)?;
+        private_folder().create(&data).context("create", &data)?;
         AcknowledgedFile::remove(directory)?;
         let disk = Disk::new(directory, options, Database::open(&data, options)?, CommitKey::random()?, 0)?;
         // fjall does not sync the names of the folders that it creates, and a journal is useless without them.
@@ -147,6 +149,19 @@ impl Disk {
         sync_folder(&self.directory).context("sync", &self.directory)?;
         let parent = parent_folder(&self.directory);
         sync_folder(parent).context("sync", parent)
+    }
+
+    /// Writes everything to sorted files, and empties the journals: they contain what has been overwritten since. The
+    /// directory is not open. An interruption at any point is safe, because the sorted files have all commits before the
+    /// first journal is removed.
+    pub(crate) fn purge_journals(directory: &Path, options: &Options) -> Result<(), Error> {
+        let data = data_folder(directory);
+        let database = Database::open(&data, options)?;
+        let flushed = Keyspace::ALL.into_iter().try_for_each(|keyspace| database.flush(keyspace));
+        flushed.map_err(|error| database.error("write", &error))?;
+        drop(database);
+        sync_folders(&data).context("sync", &data)?;
+        journal::empty(&data).context("write the journals of", &data)
     }
 
     /// Writes everything to sorted files, with one more operation, and empties the journals: numbering continues from

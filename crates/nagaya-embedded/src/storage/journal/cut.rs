@@ -13,7 +13,7 @@ use super::{
     tail::data_end,
 };
 use crate::{
-    files::{self, sync_folder},
+    files::{self, private_file, private_folder, sync_folder},
     storage::commit_tag::CommitKey,
 };
 
@@ -77,24 +77,26 @@ pub(crate) fn cut_after(directory: &Path, key: &CommitKey, acknowledged: u64, ke
 /// numbers at zero and show none of the data.
 pub(crate) fn empty(directory: &Path) -> io::Result<()> {
     let mut paths = paths(directory)?;
-    match paths.pop() {
-        Some((_, newest)) => truncate_copy(&newest, 0)?,
-        None => File::create(directory.join("0.jnl"))?.sync_all()?,
-    }
+    let newest = paths.pop();
+    // The oldest first: what is left at any moment continues the sorted files.
     for (_, path) in paths {
         fs::remove_file(path)?;
+    }
+    match newest {
+        Some((_, newest)) => truncate_copy(&newest, 0)?,
+        None => private_file().create_new(true).open(directory.join("0.jnl"))?.sync_all()?,
     }
     sync_folder(directory)
 }
 
 /// Cuts a file, after the bytes that are cut off have been synced to a file in the folder `kept`.
 fn cut(path: &Path, end: u64, kept: &Path) -> io::Result<PathBuf> {
-    fs::create_dir_all(kept)?;
+    private_folder().recursive(true).create(kept)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (copy, mut out) = (0..)
         .find_map(|nth: u32| {
             let copy = kept.join(format!("{name}-{end}-{nth}"));
-            match File::create_new(&copy) {
+            match private_file().create_new(true).open(&copy) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
                 created => Some(created.map(|file| (copy, file))),
             }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nagaya_store::files::{private_file, private_folder, sync_folder};
+use nagaya_store::files::{private_file, private_folder, replace_file};
 use serde_json::{Value as Json, json};
 
 use super::{DEFAULT_URL, State, signer::Signer};
@@ -84,19 +84,9 @@ impl Files {
 
     /// Writes a new file and renames it: readers see either the old content or the new one.
     fn replace(&self, name: &str, json: &Json) -> Result<(), IssuerError> {
-        let (path, new) = (self.0.join(name), self.0.join(format!("{name}.new")));
-        let write = || {
-            match fs::remove_file(&new) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            let mut file = private_file().create_new(true).open(&new)?;
-            file.write_all(format!("{json:#}\n").as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&new, &path)?;
-            sync_folder(&self.0)
-        };
-        write().map_err(|error| failed(&path, "cannot be written", &error))
+        let path = self.0.join(name);
+        let written = replace_file(&path, |file| file.write_all(format!("{json:#}\n").as_bytes()));
+        written.map_err(|error| failed(&path, "cannot be written", &error))
     }
 }
 

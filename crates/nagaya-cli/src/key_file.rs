@@ -1,0 +1,155 @@
+//! Key files of a data directory that can be rotated: `cursor.key` and `log.key`.
+//!
+//! The first line is the newest key, in hexadecimal digits. The lines after it are older keys, each with the second since 1970 until
+//! which it is accepted. A file of one line is what earlier versions wrote.
+
+use std::{fs, io, path::Path, time::Duration};
+
+use anyhow::Context as _;
+use nagaya_store::{
+    Clock,
+    files::{private_file, private_folder, replace_file, temporary_path},
+};
+use nagaya_tenancy::{KeySet, SecretKey};
+
+use crate::hex::{hex, unhex};
+
+/// A key, and until when an older one is accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StoredKey {
+    pub(crate) key: SecretKey,
+    /// The second since 1970; `None` for the newest one.
+    pub(crate) until: Option<i64>,
+}
+
+impl StoredKey {
+    /// The first digits of a hash of the key, which tell nothing about it.
+    pub(crate) fn id(&self) -> String {
+        hex(&blake3::derive_key("nagaya 2026 the id of a key file", &self.key)[..8])
+    }
+}
+
+/// The keys of a file, the newest first; creates the file if it does not exist. Running processes see when it is replaced.
+pub(crate) fn load(path: &Path) -> anyhow::Result<KeySet> {
+    let keys = read_or_create(path)?;
+    let path = path.to_owned();
+    Ok(KeySet::reloaded(valid(&keys), move || Some(valid(&read(&path).ok()??))))
+}
+
+/// The keys that are accepted now.
+fn valid(keys: &[StoredKey]) -> Vec<SecretKey> {
+    let now = Clock::system().seconds();
+    keys.iter().filter(|key| key.until.is_none_or(|until| until > now)).map(|key| key.key).collect()
+}
+
+/// The keys of a file; `None` if it does not exist.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Option<Vec<StoredKey>>> {
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        text => text.with_context(|| format!("{} cannot be read", path.display()))?,
+    };
+    let keys: Option<Vec<_>> = text.trim().lines().map(parse_line).collect();
+    let keys = keys.filter(|keys| keys.first().is_some_and(|first| first.until.is_none()));
+    keys.with_context(|| format!("{} holds no key", path.display())).map(Some)
+}
+
+fn parse_line(line: &str) -> Option<StoredKey> {
+    let mut words = line.split_whitespace();
+    let key = parse_key(words.next()?)?;
+    let until = words.next().map(str::parse).transpose().ok()?;
+    words.next().is_none().then_some(StoredKey { key, until })
+}
+
+/// A key of 64 hexadecimal digits.
+pub(crate) fn parse_key(digits: &str) -> Option<SecretKey> {
+    unhex(digits)?.try_into().ok()
+}
+
+fn read_or_create(path: &Path) -> anyhow::Result<Vec<StoredKey>> {
+    let failed = || format!("{} cannot be created", path.display());
+    loop {
+        if let Some(keys) = read(path)? {
+            return Ok(keys);
+        }
+        if let Some(directory) = path.parent() {
+            private_folder().recursive(true).create(directory).with_context(failed)?;
+        }
+        // Written under a temporary name and then linked, so that nobody reads half a key. If another writer was first, use
+        // theirs.
+        let unfinished = temporary_path(path);
+        let file = private_file().create_new(true).open(&unfinished);
+        let text = format!("{}\n", hex(&random()?));
+        let written =
+            file.and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()).and_then(|()| file.sync_all()));
+        let named = written.and_then(|()| fs::hard_link(&unfinished, path));
+        let _ = fs::remove_file(&unfinished);
+        match named {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error).with_context(failed),
+            _ => {}
+        }
+    }
+}
+
+/// Adds a new key to a file. The older ones are accepted for this time. Returns the keys, the newest first.
+pub(crate) fn rotate(path: &Path, accepted_for: Duration) -> anyhow::Result<Vec<StoredKey>> {
+    let now = Clock::system().seconds();
+    let until = now.saturating_add(i64::try_from(accepted_for.as_secs()).unwrap_or(i64::MAX));
+    let mut keys = vec![StoredKey { key: random()?, until: None }];
+    let older = read(path)?.unwrap_or_default().into_iter();
+    let older = older.map(|key| StoredKey { until: Some(key.until.map_or(until, |known| known.min(until))), ..key });
+    keys.extend(older.filter(|key| key.until.is_some_and(|until| until > now)));
+    let line = |key: &StoredKey| match key.until {
+        None => format!("{}\n", hex(&key.key)),
+        Some(until) => format!("{} {until}\n", hex(&key.key)),
+    };
+    let text: String = keys.iter().map(line).collect();
+    let written = replace_file(path, |file| io::Write::write_all(file, text.as_bytes()));
+    written.with_context(|| format!("{} cannot be written", path.display()))?;
+    Ok(keys)
+}
+
+fn random() -> anyhow::Result<SecretKey> {
+    let mut key = [0; 32];
+    getrandom::fill(&mut key).map_err(|error| anyhow::anyhow!("the system gives no random bytes: {error}"))?;
+    Ok(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_created_once_and_read_back() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("deep/cursor.key");
+        let first = load(&path).expect("a key").newest();
+        assert_eq!(load(&path).expect("the same").newest(), first);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(fs::metadata(&path).expect("a file").permissions().mode() & 0o777, 0o600);
+        }
+        for damaged in ["damaged", "", &"é".repeat(32), &format!("{} 7", "0f".repeat(32))] {
+            fs::write(&path, damaged).expect("a file");
+            assert!(load(&path).expect_err("no key").to_string().contains("holds no key"), "{damaged}");
+        }
+    }
+
+    #[test]
+    fn an_older_key_is_accepted_for_some_time() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("cursor.key");
+        let first = load(&path).expect("a key").newest();
+        let keys = rotate(&path, Duration::from_secs(3600)).expect("another key");
+        assert_eq!((keys.len(), keys[1].key), (2, first));
+        assert_ne!(keys[0].key, first);
+        assert_eq!(read(&path).expect("a file"), Some(keys.clone()));
+        let set = load(&path).expect("keys");
+        assert_eq!(set.newest(), keys[0].key);
+        assert!(set.find(|key| (*key == first).then_some(())).is_some());
+        // Without that time it is refused at once.
+        let keys = rotate(&path, Duration::ZERO).expect("another key");
+        assert_eq!(keys.len(), 1);
+        assert!(load(&path).expect("a key").find(|key| (*key == first).then_some(())).is_none());
+    }
+}
