@@ -579,7 +579,7 @@ fn on_dynamodb_processor_and_server_run_side_by_side() {
     for process in &mut processors {
         assert!(process.read_line().contains("\"todo\""));
     }
-    let args = ["events", "tail", "todo", "--all-tenants", "--reason", "a test", "--from-start", "--json"];
+    let args = ["events", "tail", "todo", "--all-tenants", "--reason", "a test of it", "--from-start", "--json"];
     let mut tail = start(&args, &env);
 
     let ids: Vec<_> = ["milk", "tea", "salt"].map(|title| serving.make(title)).into();

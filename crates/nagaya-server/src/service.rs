@@ -6,7 +6,7 @@ use axum::{
     Router,
     body::{Body, HttpBody as _},
     extract::{RawPathParams, Request, rejection::RawPathParamsRejection},
-    http::{Method, header, request::Parts},
+    http::{HeaderMap, HeaderName, Method, header, request::Parts},
     response::Response,
     routing::{MethodFilter, MethodRouter, on},
 };
@@ -15,7 +15,7 @@ use nagaya_tenancy::Nagaya;
 use serde_json::{Map, Value as Json};
 
 use crate::{
-    Answer, Call, Caller, CustomRoute, Problem, ProblemCode, System, Verifier, body, derived, fallback,
+    Answer, Call, Caller, CustomRoute, Problem, ProblemCode, REASON_HEADER, System, Verifier, body, derived, fallback,
     limits::SystemLimits,
     observe::{Metrics, RequestLog, RouteMetrics},
     openapi,
@@ -111,6 +111,8 @@ impl SystemService {
         body: &mut Body,
         log: &RequestLog,
     ) -> Result<Answer, Problem> {
+        // Nothing is said twice: a proxy in front may have read the other one.
+        reject_repeated(&parts.headers)?;
         // The token is valid, and its tenant is within its quota.
         let caller = self.caller(&route, &parts).await?;
         if !caller.is_visitor() {
@@ -166,7 +168,7 @@ impl SystemService {
         if !scheme.eq_ignore_ascii_case("bearer") {
             return Err(malformed());
         }
-        self.verifier.caller(token.trim()).await
+        Ok(self.verifier.caller(token.trim()).await?.with_counting_roles(&self.system.design))
     }
 
     fn takes_body(&self, route: &Route) -> bool {
@@ -196,6 +198,25 @@ impl SystemService {
             Ok(_) => Err(Problem::from_code(ProblemCode::BAD_BODY, "The body has to be a JSON object.")),
             Err(error) => Err(Problem::from_code(ProblemCode::BAD_BODY, format!("The body is not JSON: {error}."))),
         }
+    }
+}
+
+/// Headers that say one thing.
+static SINGLE_HEADERS: [HeaderName; 4] = [
+    header::AUTHORIZATION,
+    header::HOST,
+    HeaderName::from_static("idempotency-key"),
+    HeaderName::from_static(REASON_HEADER),
+];
+
+/// Refuses a request that has one of these headers more than once.
+fn reject_repeated(headers: &HeaderMap) -> Result<(), Problem> {
+    match SINGLE_HEADERS.iter().find(|name| headers.get_all(*name).iter().nth(1).is_some()) {
+        Some(name) => {
+            let detail = format!("The request has the header `{name}` more than once.");
+            Err(Problem::from_code(ProblemCode::REPEATED_HEADER, detail).with_parameter(name.as_str(), "Is repeated."))
+        }
+        None => Ok(()),
     }
 }
 

@@ -1,12 +1,16 @@
 //! From the name of a handler to a function that runs.
 
 use anyhow::{Context as _, bail};
-use nagaya_server::{Claims, Issuer, Limits, LocalIssuer, Server, System, Verifier, observe};
+use nagaya_server::{Claims, Issuer, Limits, LocalIssuer, RevocationFollower, Server, System, Verifier, observe};
 use nagaya_store::Clock;
 use nagaya_tenancy::Nagaya;
 
 use super::{Args, api, stream};
-use crate::{Outcome, serve::Tables, source};
+use crate::{
+    Outcome,
+    serve::{Audiences, Tables},
+    source,
+};
 
 /// A function of a system.
 enum Function {
@@ -34,24 +38,37 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         let store = args.store.open().await?;
         let nagaya = args.store.open_system(&system, store, Tables::Require { creates: false }).await?;
         match function {
-            Function::Api => api::run(server(args, system, nagaya.clone()).await?, nagaya).await,
+            Function::Api => {
+                let (server, follower) = server(args, system, nagaya.clone()).await?;
+                api::run(server, nagaya, follower).await
+            }
             Function::Stream => stream::run(&nagaya, system).await,
         }
     })?;
     Ok(Outcome::Fine)
 }
 
-/// A server with the system at its root.
-async fn server(args: &Args, system: System, nagaya: Nagaya) -> anyhow::Result<Server> {
-    let verifier = Verifier::new(Claims::from_design(&system.design), Clock::system());
-    let verifier = match (&args.issuer, &args.audience) {
-        (Some(issuer), Some(audience)) => verifier.trust(&Issuer::remote(issuer)?, audience),
-        _ => verifier.trust(&Issuer::local(&std::sync::Arc::new(LocalIssuer::open(&args.store.data)?)), &system.name),
-    };
+/// A server with the system at its root, and what keeps its revocations up to date.
+async fn server(args: &Args, system: System, nagaya: Nagaya) -> anyhow::Result<(Server, Option<RevocationFollower>)> {
+    let mut verifier = args.tokens.apply(Verifier::new(Claims::from_design(&system.design), Clock::system()));
+    match &args.issuer {
+        Some(issuer) => {
+            let (issuer, audiences) = (Issuer::remote(issuer)?, Audiences::parse(&args.audience, &[&system.name])?);
+            for audience in audiences.of(&system.name) {
+                verifier = verifier.trust(&issuer, audience);
+            }
+        }
+        None => {
+            let local = LocalIssuer::open(&args.store.data)?;
+            verifier = verifier.trust(&Issuer::local(&std::sync::Arc::new(local)), &system.name);
+        }
+    }
+    let (revocations, follower) = args.tokens.revocations(&args.store, &nagaya, &system.name).await?;
+    let verifier = verifier.revocations(&revocations);
     verifier.fetch_keys().await;
     let mut server = Server::new(Limits::default());
     // The gateway tells the caller's address.
     server.trusted_proxies(1);
     server.mount("", system, nagaya, verifier);
-    Ok(server)
+    Ok((server, follower))
 }

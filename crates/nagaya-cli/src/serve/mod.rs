@@ -5,6 +5,7 @@ mod limits;
 mod listen;
 mod show;
 mod store_args;
+mod tokens;
 mod watch;
 
 use std::{
@@ -16,7 +17,14 @@ use clap::{ValueEnum, builder::FalseyValueParser};
 use nagaya_server::observe;
 
 use self::limits::{Limits, ShutdownArgs};
-pub(super) use self::{directory::EmbeddedStoreArgs, listen::stop_signal, store_args::Tables};
+#[cfg(feature = "lambda")]
+pub(super) use self::tokens::Audiences;
+pub(super) use self::{
+    directory::EmbeddedStoreArgs,
+    listen::stop_signal,
+    store_args::Tables,
+    tokens::{TokenAgeArgs, TokenArgs},
+};
 use super::Outcome;
 
 /// Serve systems as HTTP APIs
@@ -108,9 +116,10 @@ struct Network {
     /// An issuer whose tokens are accepted besides those of the local one
     #[arg(long, value_name = "URL", env = "NAGAYA_ISSUER", requires = "audience")]
     issuer: Option<String>,
-    /// The audience that tokens of that issuer must have
-    #[arg(long, value_name = "NAME", env = "NAGAYA_AUDIENCE")]
-    audience: Option<String>,
+    /// The audience that tokens of that issuer must have, for each system (may be given several times); `NAME` alone if one
+    /// system is served
+    #[arg(long, value_name = "SYSTEM=NAME", env = "NAGAYA_AUDIENCE", value_delimiter = ',')]
+    audience: Vec<String>,
     /// Accept no tokens of the local issuer
     #[arg(long, requires = "issuer", env = "NAGAYA_NO_LOCAL_ISSUER", value_parser = FalseyValueParser::new())]
     no_local_issuer: bool,
@@ -120,6 +129,8 @@ struct Network {
     /// How many proxies are in front, to find the caller's address
     #[arg(long, value_name = "N", default_value = "0", env = "NAGAYA_TRUSTED_PROXIES")]
     trusted_proxies: usize,
+    #[command(flatten)]
+    tokens: TokenArgs,
     #[command(flatten)]
     logs: LogArgs,
 }

@@ -12,8 +12,9 @@ use super::{
 };
 use crate::hex::{hex, unhex};
 
-/// The files with keys below a data directory: what tokens are signed with, and what cursors are sealed with.
-const KEY_FILES: [&str; 3] = ["issuer/issuer.json", "issuer/keys.json", "cursor.key"];
+/// The files with keys below a data directory: what tokens are signed with, which of them are revoked, and what cursors are
+/// sealed with.
+const KEY_FILES: [&str; 4] = ["issuer/issuer.json", "issuer/keys.json", "issuer/revocations.json", "cursor.key"];
 
 /// The variable with the passphrase, for when no option names a secret.
 const PASSPHRASE_VARIABLE: &str = "NAGAYA_BACKUP_PASSPHRASE";
