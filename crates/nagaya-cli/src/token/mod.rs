@@ -185,7 +185,9 @@ fn notes(design: &Design, args: &Args, claims: &Claims) -> Vec<String> {
         ));
     }
     if args.ttl > MAX_TOKEN_AGE {
-        notes.push("servers refuse tokens that live for more than 24 hours, unless --max-token-age allows it".to_owned());
+        notes.push(
+            "servers refuse tokens that live for more than 24 hours, unless --max-token-age allows it".to_owned(),
+        );
     }
     let is_operator = design.is_operator(&args.roles);
     if is_operator && claims.operator.is_none() && claims.tenant == "sub" {

@@ -155,7 +155,9 @@ async fn open(args: &ListArgs) -> anyhow::Result<Option<Vec<(String, RevocationS
     for name in &args.systems {
         let Some(system) = source::system(name, args.store.kind.engine(), &None)? else { return Ok(None) };
         let list = match args.store.kind {
-            StoreKind::Memory => bail!("memory keeps nothing, so there is no list; choose embedded or dynamodb with --store"),
+            StoreKind::Memory => {
+                bail!("memory keeps nothing, so there is no list; choose embedded or dynamodb with --store")
+            }
             StoreKind::Embedded => {
                 let data = &args.store.data;
                 // A typo in the name must not create a list that no server follows.

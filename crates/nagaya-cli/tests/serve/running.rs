@@ -118,7 +118,8 @@ fn a_running_server_refuses_a_revoked_token_within_seconds() {
 
     let list = |system: &str| {
         let run = nagaya(&["token", "revocations", "--system", system, "--json", "--data", text(&data)]);
-        let mut found = serde_json::from_str::<Json>(&run.stdout).unwrap_or_else(|_| panic!("{run}"))["revocations"].take();
+        let mut found =
+            serde_json::from_str::<Json>(&run.stdout).unwrap_or_else(|_| panic!("{run}"))["revocations"].take();
         found.as_array_mut().expect("a list").iter_mut().for_each(|each| each["issuedBefore"] = json!("…"));
         found
     };

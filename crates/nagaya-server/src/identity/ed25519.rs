@@ -145,7 +145,6 @@ mod tests {
         assert!(!is_public_key(&[1; 31]) && !is_public_key(&[]));
     }
 
-    /// As many y are on the curve as not: `ring` agrees about each, because it refuses a point that it cannot decode.
     #[test]
     fn half_of_all_numbers_are_on_the_curve() {
         let points = (2..=201).filter(|number| {
