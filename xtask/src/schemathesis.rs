@@ -152,7 +152,9 @@ impl Server {
     fn token(&self, system: &str, tenant: Option<&str>, role: &str) -> anyhow::Result<String> {
         let mut token = Command::new(nagaya());
         token.args(["token", "--system", system, "--role", role]);
-        tenant.into_iter().for_each(|tenant| drop(token.args(["--tenant", tenant])));
+        if let Some(tenant) = tenant {
+            token.args(["--tenant", tenant]);
+        }
         token.arg("--data").arg(self.data.join("store"));
         let output = token.output().context("`nagaya token` does not start")?;
         if !output.status.success() {
