@@ -44,6 +44,18 @@ fn an_operator_role_beside_a_tenant_permits_nothing() {
 }
 
 #[test]
+fn the_document_names_operator_roles_only_where_they_count() {
+    let document = desk().anonymous_client().get("/openapi.json").body;
+    let described = |path: &str| document["paths"][path]["get"]["description"].as_str().unwrap_or_default().to_owned();
+    assert!(
+        described("/v1/tickets").contains("`ticket.read`: the roles `admin`, `viewer`."),
+        "{}",
+        described("/v1/tickets")
+    );
+    assert!(described("/v1/regions").contains("`region.read`: the role `operator`."), "{}", described("/v1/regions"));
+}
+
+#[test]
 fn with_a_claim_for_operators_other_roles_make_no_operator() {
     let design = DESK.replace("system = \"system\"\n", "system = \"system\"\noperator = \"staff\"\n");
     let server = TestServer::in_memory(System::plain(parse_design(&design)));
