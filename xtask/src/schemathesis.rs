@@ -131,7 +131,9 @@ impl Server {
         command.args(["run", &format!("{url}/openapi.json"), "--checks", "all", "--no-color", "--continue-on-failure"]);
         command.args(["--max-examples", &max_examples.to_string(), "--seed", &seed.to_string()]);
         command.args(["--generation-database", "none"]);
-        command.env("NAGAYA_TEST_URL", &url).env("NAGAYA_TEST_TOKEN", self.token(system, tenant)?);
+        // A token either is a tenant's or an operator's.
+        command.env("NAGAYA_TEST_URL", &url).env("NAGAYA_TEST_TOKEN", self.token(system, Some(tenant), "admin")?);
+        command.env("NAGAYA_TEST_OPERATOR_TOKEN", self.token(system, None, "operator")?);
         command.env("NAGAYA_TEST_HOOKS", here.join("hooks.py")).env("PYTHONDONTWRITEBYTECODE", "1");
         command.current_dir(&self.folder).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let status = command.status().context("schemathesis does not start")?;
@@ -146,12 +148,15 @@ impl Server {
         Ok(())
     }
 
-    /// A token with all roles, as a tenant and as an operator.
-    fn token(&self, system: &str, tenant: &str) -> anyhow::Result<String> {
+    /// A token with a role: of a tenant, or of an operator without one.
+    fn token(&self, system: &str, tenant: Option<&str>, role: &str) -> anyhow::Result<String> {
         let mut token = Command::new(nagaya());
-        token
-            .args(["token", "--system", system, "--tenant", tenant, "--role", "admin", "--role", "operator", "--data"]);
-        let output = token.arg(self.data.join("store")).output().context("`nagaya token` does not start")?;
+        token.args(["token", "--system", system, "--role", role]);
+        if let Some(tenant) = tenant {
+            token.args(["--tenant", tenant]);
+        }
+        token.arg("--data").arg(self.data.join("store"));
+        let output = token.output().context("`nagaya token` does not start")?;
         if !output.status.success() {
             bail!("there is no token for {system}: {}", String::from_utf8_lossy(&output.stderr));
         }

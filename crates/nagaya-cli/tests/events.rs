@@ -281,7 +281,7 @@ fn the_history_of_a_todo_is_shown_checked_and_tailed() {
 
     // The design file works like the system's name; without a tenant, each event is printed with its tenant.
     assert_eq!(directory.events("verify systems/todo/design/todo.toml").status, 0);
-    let all = directory.events("tail todo --all-tenants --reason audit --from-start --json");
+    let all = directory.events("tail todo --all-tenants --reason ticket-4711 --from-start --json");
     let lines: Vec<Value> = all.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(lines.len(), 4, "{all}");
     assert!(lines.iter().all(|event| event["tenant"] == "demo"));
@@ -485,7 +485,17 @@ fn impossible_requests_are_refused_with_a_reason() {
     check("dlq show todo 01KG9S5Q60T4N2Y8ZC3M7VXR1E", 1, "is not a dead letter");
     check("rebuild todo todo --rollback --yes", 2, "has no previous generation");
     let reasonless = nagaya_in(
-        &["events", "tail", "todo", "--all-tenants", "--reason", " ", "--from-start", "--data", directory.data()],
+        &[
+            "events",
+            "tail",
+            "todo",
+            "--all-tenants",
+            "--reason",
+            "too short",
+            "--from-start",
+            "--data",
+            directory.data(),
+        ],
         "",
         &[],
     );
@@ -579,7 +589,7 @@ fn on_dynamodb_processor_and_server_run_side_by_side() {
     for process in &mut processors {
         assert!(process.read_line().contains("\"todo\""));
     }
-    let args = ["events", "tail", "todo", "--all-tenants", "--reason", "a test", "--from-start", "--json"];
+    let args = ["events", "tail", "todo", "--all-tenants", "--reason", "a test of it", "--from-start", "--json"];
     let mut tail = start(&args, &env);
 
     let ids: Vec<_> = ["milk", "tea", "salt"].map(|title| serving.make(title)).into();

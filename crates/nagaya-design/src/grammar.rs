@@ -117,8 +117,11 @@ tables! {
         optional "system": Text, "The tenant that owns the items of the system itself.";
         optional "roles": Text, "The token's claim with the caller's roles. Default: `roles`.";
         optional "member_of": Text,
-            "The token's claim that lists the tenants the caller belongs to. Where a token has it, its tenant has to \
-             be among them.";
+            "The token's claim that lists the tenants the caller belongs to. A token with a tenant needs it, and the \
+             tenant has to be among them.";
+        optional "operator": Text,
+            "The token's claim with the roles of operators, who then have no rights by the claim `roles`. Default: the \
+             claim of `roles`, in tokens without a tenant.";
     }
 
     HTTP "the HTTP section" {

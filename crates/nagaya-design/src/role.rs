@@ -95,9 +95,14 @@ impl Design {
 
     /// Whether one of these roles is a role of operators. In a design without roles that is `operator`.
     pub fn is_operator(&self, roles: &[String]) -> bool {
+        roles.iter().any(|role| self.is_operator_role(role))
+    }
+
+    /// Whether the role with this name is a role of operators.
+    pub fn is_operator_role(&self, name: &str) -> bool {
         match self.roles.as_slice() {
-            [] => roles.iter().any(|role| role == OPERATOR),
-            _ => self.held(roles).any(|role| role.operator),
+            [] => name == OPERATOR,
+            roles => roles.iter().any(|role| role.operator && role.name == name),
         }
     }
 

@@ -33,7 +33,8 @@ pub use self::{
     cors::{BadOrigin, Cors},
     extension::{CustomHandler, CustomRoute, Extension, ExtensionFuture, StopSignal},
     identity::{
-        Caller, Claims, Grant, Issuer, IssuerError, LocalIssuer, Verifier, http_agent, router as issuer_routes,
+        Caller, Claims, Grant, Issuer, IssuerError, LocalIssuer, Revocation, RevocationFollower, RevocationStore,
+        Revocations, RevokedSubject, Verifier, http_agent, router as issuer_routes,
     },
     limits::{Limits, open_files_limit, raise_open_files_limit},
     openapi::{Document, document},

@@ -27,8 +27,8 @@ pub(crate) fn authorize(
     caller: &Caller,
 ) -> Result<(), Problem> {
     let is_operator_route = route.required_caller == RequiredCaller::Operator;
-    if is_operator_route && !design.is_operator(&caller.roles) {
-        return Err(Problem::operators_only(design));
+    if is_operator_route && !caller.is_operator(design) {
+        return Err(Problem::operators_only(design, caller));
     }
     // What a visitor without a token may read, every caller may read.
     if route.admits_visitors(design) {

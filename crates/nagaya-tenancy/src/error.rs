@@ -72,8 +72,11 @@ pub enum ErrorKind {
     /// The principal's tenant is none that the design allows.
     #[error("the design does not allow a tenant of this name")]
     BadTenant,
-    /// An operator gave no reason.
-    #[error("an operator has to state a reason")]
+    /// An operator gave no reason, or one that is too short or has control characters.
+    #[error(
+        "an operator has to state a reason of at least {} characters, without control characters",
+        crate::MIN_REASON_CHARS
+    )]
     NoReason,
     /// The idempotency key was used for another request.
     #[error("the key has been used for another request")]

@@ -33,6 +33,7 @@ pub use self::{
     read::{List, LogPage, Page, list_query},
     record::Record,
     retry::Retry,
+    session::{MIN_REASON_CHARS, is_reason},
     settings::{IdGenerator, Settings},
     side_record::{RecordOwner, SideRecord},
     subscription::{

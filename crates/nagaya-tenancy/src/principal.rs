@@ -11,6 +11,8 @@ pub struct Principal {
     pub tenant: Arc<str>,
     /// The user.
     pub user: Arc<str>,
+    /// The issuer of the user's token: two issuers may give the same user id to different people. `None`: no token.
+    pub issuer: Option<Arc<str>>,
     /// The user's roles.
     pub roles: Arc<[String]>,
     /// The id of the request.
@@ -22,6 +24,7 @@ pub struct Principal {
 impl Principal {
     /// A user of a tenant.
     pub fn new(tenant: impl Into<Arc<str>>, user: impl Into<Arc<str>>) -> Self {
-        Principal { tenant: tenant.into(), user: user.into(), roles: Arc::default(), request: None, address: None }
+        let (tenant, user) = (tenant.into(), user.into());
+        Principal { tenant, user, issuer: None, roles: Arc::default(), request: None, address: None }
     }
 }

@@ -28,11 +28,37 @@ impl Session {
         Ok(compiled)
     }
 
-    /// Refuses an operator without a reason.
+    /// Refuses an operator without a usable reason.
     pub(crate) fn require_reason(&self) -> Result<(), Error> {
         match &self.reason {
-            Some(reason) if reason.trim().is_empty() => Err(ErrorKind::NoReason.into()),
+            Some(reason) if !is_reason(reason) => Err(ErrorKind::NoReason.into()),
             _ => Ok(()),
+        }
+    }
+}
+
+/// Characters of the shortest reason of an operator: a word alone does not tell an auditor why.
+pub const MIN_REASON_CHARS: usize = 10;
+
+/// Whether a text can be the reason of an operator: long enough without the blanks around it, and without control characters,
+/// which could forge lines where the log is read.
+pub fn is_reason(text: &str) -> bool {
+    let text = text.trim();
+    text.chars().count() >= MIN_REASON_CHARS && !text.chars().any(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_has_ten_characters_and_no_control_characters() {
+        for reason in ["ticket 471", "お客様からのご依頼です", "  asked for by the customer  "] {
+            assert!(is_reason(reason), "{reason}");
+        }
+        for reason in ["", "          ", "a test", "x         ", "ticket 4\n711", "ticket\t4711", "ticket 4711\u{9b}2J"]
+        {
+            assert!(!is_reason(reason), "{reason:?}");
         }
     }
 }

@@ -98,9 +98,14 @@ impl TestServer {
 
     /// A token of a user with these roles.
     pub fn token(&self, tenant: Option<&str>, user: &str, roles: &[&str]) -> String {
+        self.token_with(&self.claims, tenant, user, roles)
+    }
+
+    /// The same with other names of the claims.
+    pub fn token_with(&self, claims: &Claims, tenant: Option<&str>, user: &str, roles: &[&str]) -> String {
         let roles: Vec<String> = roles.iter().map(|&role| role.to_owned()).collect();
         let member_of: Vec<String> = tenant.map(str::to_owned).into_iter().collect();
-        let (audience, claims, ttl) = (self.name.as_str(), &self.claims, Duration::from_secs(3_600));
+        let (audience, ttl) = (self.name.as_str(), Duration::from_secs(3_600));
         let grant = Grant { audience, claims, user, tenant, roles: &roles, member_of: &member_of, ttl };
         self.issuer.issue(&grant).expect("a token")
     }
@@ -122,7 +127,7 @@ impl TestServer {
 
     /// A client of an operator, who gives a reason.
     pub fn client_of_operator(&self, user: &str) -> Client<'_> {
-        self.client(None, user, &["operator"]).with_header("nagaya-reason", "a test")
+        self.client(None, user, &["operator"]).with_header("nagaya-reason", "a test of it")
     }
 
     /// A client without a token.

@@ -17,7 +17,8 @@ import requests
 import schemathesis
 
 URL = os.environ["NAGAYA_TEST_URL"]
-HEADERS = {"Authorization": f"Bearer {os.environ['NAGAYA_TEST_TOKEN']}", "Nagaya-Reason": "test"}
+TENANT = {"Authorization": f"Bearer {os.environ['NAGAYA_TEST_TOKEN']}"}
+OPERATOR = {"Authorization": f"Bearer {os.environ['NAGAYA_TEST_OPERATOR_TOKEN']}", "Nagaya-Reason": "schemathesis"}
 DOCUMENT = requests.get(f"{URL}/openapi.json", timeout=30).json()
 PATHS = {each["operationId"]: path for path, methods in DOCUMENT["paths"].items() for each in methods.values()}
 
@@ -88,7 +89,8 @@ def seed():
                 continue
             body = dict(made["requestBody"]["content"]["application/json"].get("example", {}))
             refer(fields(made), body)
-            response = requests.post(URL + path, json=body, headers=HEADERS, timeout=30)
+            headers = OPERATOR if made.get("x-nagaya-reach") == "operator" else TENANT
+            response = requests.post(URL + path, json=body, headers=headers, timeout=30)
             if response.status_code == 201:
                 remember(made, response)
                 left.remove((path, made))

@@ -5,7 +5,7 @@ use std::{io::Write as _, time::Duration};
 use anyhow::{Context as _, bail};
 use nagaya_events::{Inspector, RecordedEvent};
 use nagaya_store::StartPosition;
-use nagaya_tenancy::ChangeSource;
+use nagaya_tenancy::{ChangeSource, MIN_REASON_CHARS, is_reason};
 
 use super::{
     SystemArgs,
@@ -57,8 +57,8 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
              `GET /events` of the server"
         );
     }
-    if args.reason.as_deref().is_some_and(|reason| reason.trim().is_empty()) {
-        bail!("the reason is empty");
+    if args.reason.as_deref().is_some_and(|reason| !is_reason(reason)) {
+        bail!("give --reason with at least {MIN_REASON_CHARS} characters, and without control characters");
     }
     let Some(opened) = Opened::open_read_only(&args.at).await? else { return Ok(Outcome::FoundProblem) };
     if let Some(tenant) = &args.tenant {

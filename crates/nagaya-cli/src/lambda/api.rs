@@ -9,7 +9,7 @@ use std::{
 use axum::{body, http::StatusCode};
 use lambda_http::{Body, Request, Response, service_fn};
 use nagaya_events::refresh_generations;
-use nagaya_server::{Problem, RequestHandler, Server};
+use nagaya_server::{Problem, RequestHandler, RevocationFollower, Server};
 use nagaya_tenancy::Nagaya;
 
 /// How often another process may have switched a projection to another generation.
@@ -17,11 +17,15 @@ const GENERATIONS_INTERVAL: Duration = Duration::from_secs(1);
 /// The largest response that Lambda accepts.
 const MAX_RESPONSE_BYTES: usize = 6 * 1024 * 1024;
 
-pub(super) async fn run(server: Server, nagaya: Nagaya) -> anyhow::Result<()> {
+pub(super) async fn run(server: Server, nagaya: Nagaya, follower: Option<RevocationFollower>) -> anyhow::Result<()> {
     let (app, looked) = (server.app(), Mutex::new(None));
     let handler = service_fn(|request: Request| {
-        let (app, nagaya, looked) = (&app, &nagaya, &looked);
+        let (app, nagaya, looked, follower) = (&app, &nagaya, &looked, &follower);
         async move {
+            // Between requests a function does not run, so nothing can follow the list in the background.
+            if let Some(follower) = follower {
+                follower.refresh().await;
+            }
             refresh_generations_once_a_second(nagaya, looked).await;
             Ok::<_, Infallible>(answer(app, request).await)
         }

@@ -1,12 +1,17 @@
 //! From the name of a handler to a function that runs.
 
 use anyhow::{Context as _, bail};
-use nagaya_server::{Claims, Issuer, Limits, Server, System, Verifier, observe};
+use nagaya_server::{Claims, Issuer, Limits, RevocationFollower, Server, System, Verifier, observe};
 use nagaya_store::Clock;
 use nagaya_tenancy::Nagaya;
 
 use super::{Args, api, stream};
-use crate::{Outcome, serve::Tables, source, systems::Resources};
+use crate::{
+    Outcome,
+    serve::{Audiences, Tables},
+    source,
+    systems::Resources,
+};
 
 /// A function of a system.
 enum Function {
@@ -35,27 +40,35 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         let store = args.store.open().await?;
         let nagaya = args.store.open_system(&system, store, Tables::Require { creates: false }).await?;
         match function {
-            Function::Api => api::run(server(args, system, nagaya.clone()).await?, nagaya).await,
+            Function::Api => {
+                let (server, follower) = server(args, system, nagaya.clone()).await?;
+                api::run(server, nagaya, follower).await
+            }
             Function::Stream => stream::run(&nagaya, system).await,
         }
     })?;
     Ok(Outcome::Fine)
 }
 
-/// A server with the system at its root.
-async fn server(args: &Args, system: System, nagaya: Nagaya) -> anyhow::Result<Server> {
-    let verifier = Verifier::new(Claims::from_design(&system.design), Clock::system());
-    let (Some(issuer), Some(audience)) = (&args.issuer, &args.audience) else {
+/// A server with the system at its root, and what keeps its revocations up to date.
+async fn server(args: &Args, system: System, nagaya: Nagaya) -> anyhow::Result<(Server, Option<RevocationFollower>)> {
+    let Some(issuer) = &args.issuer else {
         bail!(
             "tokens of the local issuer are for development and are not accepted on Lambda. Name the issuer of your tokens \
              with NAGAYA_ISSUER and NAGAYA_AUDIENCE"
         );
     };
-    let verifier = verifier.trust(&Issuer::remote(issuer)?, audience);
+    let mut verifier = args.tokens.apply(Verifier::new(Claims::from_design(&system.design), Clock::system()));
+    let (issuer, audiences) = (Issuer::remote(issuer)?, Audiences::parse(&args.audience, &[&system.name])?);
+    for audience in audiences.of(&system.name) {
+        verifier = verifier.trust(&issuer, audience);
+    }
+    let (revocations, follower) = args.tokens.revocations(&args.store, &nagaya, &system.name).await?;
+    let verifier = verifier.revocations(&revocations);
     verifier.fetch_keys().await;
     let mut server = Server::new(Limits::default());
     // The gateway tells the caller's address.
     server.trusted_proxies(1);
     server.mount("", system, nagaya, verifier);
-    Ok(server)
+    Ok((server, follower))
 }

@@ -7,7 +7,10 @@ mod function;
 #[cfg(feature = "lambda")]
 mod stream;
 
-use super::{Outcome, serve::StoreArgs};
+use super::{
+    Outcome,
+    serve::{StoreArgs, TokenArgs},
+};
 
 /// Run a system as a function of AWS Lambda
 ///
@@ -27,9 +30,11 @@ pub(super) struct Args {
     /// The issuer of the tokens; `SYSTEM.api` needs it
     #[arg(long, value_name = "URL", env = "NAGAYA_ISSUER", requires = "audience")]
     issuer: Option<String>,
-    /// The audience that tokens must have
-    #[arg(long, value_name = "NAME", env = "NAGAYA_AUDIENCE")]
-    audience: Option<String>,
+    /// The audience that tokens of that issuer must have
+    #[arg(long, value_name = "NAME", env = "NAGAYA_AUDIENCE", value_delimiter = ',')]
+    audience: Vec<String>,
+    #[command(flatten)]
+    tokens: TokenArgs,
     /// What is logged, such as `info` or `nagaya=debug`
     #[arg(long, value_name = "FILTER", default_value = "info", env = "NAGAYA_LOG")]
     log: String,
@@ -40,8 +45,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     return function::run(args);
     #[cfg(not(feature = "lambda"))]
     {
-        let Args { handler, store, issuer, audience, log } = args;
-        let _ = (store, issuer, audience, log);
+        let Args { handler, store, issuer, audience, tokens, log } = args;
+        let _ = (store, issuer, audience, tokens, log);
         anyhow::bail!("this build cannot run `{handler}` as a function; build with `--features lambda`");
     }
 }

@@ -111,7 +111,7 @@ impl Handles {
             .map(|name| nagaya.tenant(&principal(name)).with_context(|| format!("`{name}` is not a valid tenant id")));
         let tenants = tenants.collect::<anyhow::Result<Vec<_>>>()?;
         let system = nagaya.design().tenant.system.clone().unwrap_or_default();
-        Ok(Handles { tenants, operator: nagaya.operator("seed", &principal(&system)) })
+        Ok(Handles { tenants, operator: nagaya.operator("nagaya seed", &principal(&system)) })
     }
 
     async fn create(&self, entity: &Entity, owner: Option<usize>, draft: &Draft) -> Result<(), Error> {

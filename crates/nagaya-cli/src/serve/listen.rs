@@ -9,7 +9,7 @@ use nagaya_server::{
 use nagaya_store::{Clock, MeteredStore, Store};
 use tokio::net::TcpListener;
 
-use super::{Args, StoreArgs, StoreKind, limits::OnStoreFailure, show, watch};
+use super::{Args, StoreArgs, StoreKind, limits::OnStoreFailure, show, tokens::Audiences, watch};
 use crate::{
     Outcome, source,
     systems::{self, Resources},
@@ -49,8 +49,10 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     // Opening is mostly waiting for the disk: the rest is prepared meanwhile. The design of a user may be wrong, and is read
     // before anything is created.
     let built_in = args.systems.iter().all(|name| systems::design_text(name).is_some());
-    let early = built_in.then(|| open(&args.store));
+    // The audiences may be wrong too.
+    let early = (built_in && args.network.issuer.is_none()).then(|| open(&args.store));
     let Some(systems) = chosen(args)? else { return Ok(Outcome::FoundProblem) };
+    let audiences = audiences(args, &systems)?;
     let opening = early.unwrap_or_else(|| open(&args.store));
     let remote = args.network.issuer.as_deref().map(Issuer::remote).transpose()?;
 
@@ -81,7 +83,12 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     for (given, system) in systems {
         let nagaya = args.store.open_system(&system, Arc::clone(&store), args.tables()).await?;
         let mount = if alone { String::new() } else { format!("/{}", system.name) };
-        let verifier = verifier(args, &system, issuer.as_ref(), remote.as_ref());
+        let (revocations, follower) = args.network.tokens.revocations(&args.store, &nagaya, &system.name).await?;
+        if let Some(follower) = follower {
+            tokio::spawn(follower.follow());
+        }
+        let remote = remote.as_ref().map(|remote| (remote, audiences.of(&system.name)));
+        let verifier = verifier(args, &system, issuer.as_ref(), remote).revocations(&revocations);
         // An issuer that cannot be reached is reported now, not with the first request.
         verifier.fetch_keys().await;
         let mounted = server.mount(&mount, system.clone(), nagaya, verifier);
@@ -168,14 +175,29 @@ fn issuer(args: &Args, url: &str) -> anyhow::Result<Option<Arc<LocalIssuer>>> {
     Ok(Some(Arc::new(issuer)))
 }
 
-/// Whose tokens a system accepts: of the local issuer those for the system, of the other one those for the audience.
-fn verifier(args: &Args, system: &System, local: Option<&Arc<LocalIssuer>>, remote: Option<&Issuer>) -> Verifier {
-    let mut verifier = Verifier::new(Claims::from_design(&system.design), Clock::system());
+/// The audiences of the systems, if there is a remote issuer.
+fn audiences(args: &Args, systems: &[(String, System)]) -> anyhow::Result<Audiences> {
+    let names: Vec<_> = systems.iter().map(|(_, system)| system.name.as_str()).collect();
+    match args.network.issuer {
+        Some(_) => Audiences::parse(&args.network.audience, &names),
+        None => Ok(Audiences::default()),
+    }
+}
+
+/// Whose tokens a system accepts: of the local issuer those for the system, of the other one those for its audiences.
+fn verifier(
+    args: &Args,
+    system: &System,
+    local: Option<&Arc<LocalIssuer>>,
+    remote: Option<(&Issuer, &[String])>,
+) -> Verifier {
+    let mut verifier = args.network.tokens.apply(Verifier::new(Claims::from_design(&system.design), Clock::system()));
     if let Some(local) = local {
         verifier = verifier.trust(&Issuer::local(local), &system.name);
     }
-    if let (Some(remote), Some(audience)) = (remote, &args.network.audience) {
-        verifier = verifier.trust(remote, audience);
+    let (remote, audiences) = remote.unzip();
+    for audience in audiences.unwrap_or_default() {
+        verifier = remote.into_iter().fold(verifier, |verifier, remote| verifier.trust(remote, audience));
     }
     verifier
 }

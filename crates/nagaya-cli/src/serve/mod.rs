@@ -7,6 +7,7 @@ mod network;
 mod opened_store;
 mod show;
 mod store_args;
+mod tokens;
 mod watch;
 
 use std::path::PathBuf;
@@ -14,8 +15,14 @@ use std::path::PathBuf;
 use clap::{ValueEnum, builder::FalseyValueParser};
 use nagaya_server::observe;
 
+#[cfg(feature = "lambda")]
+pub(super) use self::tokens::Audiences;
 pub(super) use self::{
-    directory::EmbeddedStoreArgs, listen::stop_signal, opened_store::OpenedStore, store_args::Tables,
+    directory::EmbeddedStoreArgs,
+    listen::stop_signal,
+    opened_store::OpenedStore,
+    store_args::Tables,
+    tokens::{TokenAgeArgs, TokenArgs},
 };
 use self::{
     limits::{Limits, ShutdownArgs},

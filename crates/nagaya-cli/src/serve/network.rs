@@ -10,6 +10,8 @@ use clap::builder::FalseyValueParser;
 use nagaya_server::{LocalIssuer, Tls, TlsFiles};
 use tokio::net::TcpListener;
 
+use super::tokens::TokenArgs;
+
 /// Network and identity.
 #[derive(Debug, clap::Args)]
 pub(super) struct Network {
@@ -44,15 +46,18 @@ pub(super) struct Network {
     /// The issuer of the tokens, in place of the local one
     #[arg(long, value_name = "URL", env = "NAGAYA_ISSUER", requires = "audience")]
     pub(super) issuer: Option<String>,
-    /// The audience that tokens of that issuer must have
-    #[arg(long, value_name = "NAME", env = "NAGAYA_AUDIENCE")]
-    pub(super) audience: Option<String>,
+    /// The audience that tokens of that issuer must have, for each system (may be given several times); `NAME` alone if one
+    /// system is served
+    #[arg(long, value_name = "SYSTEM=NAME", env = "NAGAYA_AUDIENCE", value_delimiter = ',')]
+    pub(super) audience: Vec<String>,
     /// A web origin that may call the API (CORS); none by default
     #[arg(long = "cors-origin", value_name = "ORIGIN", env = "NAGAYA_CORS_ORIGINS", value_delimiter = ',')]
     pub(super) cors_origins: Vec<String>,
     /// How many proxies are in front, to find the caller's address
     #[arg(long, value_name = "N", default_value = "0", env = "NAGAYA_TRUSTED_PROXIES")]
     pub(super) trusted_proxies: usize,
+    #[command(flatten)]
+    pub(super) tokens: TokenArgs,
 }
 
 impl Network {

@@ -3,10 +3,12 @@
 use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
+    path::Path,
     sync::{Arc, Mutex},
     time::SystemTime,
 };
 
+use nagaya_testing::eventually;
 use serde_json::{Value, json};
 
 use super::{
@@ -109,6 +111,37 @@ fn tables_in_the_cloud_are_created_only_with_the_flag() {
     assert_eq!(serve(&args, &dynamodb).send("aiagent", "GET", "/agents", None).0, 200);
     // Once the tables exist, the flag is not needed.
     assert_eq!(serve(&args[..3], &dynamodb).send("aiagent", "GET", "/agents", None).0, 200);
+}
+
+/// Servers on the same tables have different directories, so the list of revoked tokens is in the tables.
+#[test]
+fn a_revocation_reaches_all_servers_on_the_same_tables() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let local = DynamodbLocal::new("revoke");
+    let env = local.variables();
+    let (one, other) = (directory.path().join("one"), directory.path().join("other"));
+    let first = serve(&["aiagent", "--data", text(&one), "--create-tables"], &env);
+    let second = serve(&["aiagent", "--data", text(&other)], &env);
+    let token = |data: &Path, tenant: &str| {
+        let args = ["token", "--system", "aiagent", "--tenant", tenant, "--role", "admin", "--data", text(data)];
+        nagaya(&args).stdout.trim().to_owned()
+    };
+    let tokens = [token(&one, "t1"), token(&one, "t2"), token(&other, "t1"), token(&other, "t2")];
+    let statuses = || {
+        let servers = [&first, &first, &second, &second];
+        let status = |at: usize| servers[at].send_with(&tokens[at], "aiagent", "GET", "/agents", None).0;
+        [0, 1, 2, 3].map(status)
+    };
+    assert_eq!(statuses(), [200; 4]);
+    let run = nagaya_in(&["token", "revoke", "--system", "aiagent", "--tenant", "t1"], "", &env);
+    assert_eq!(run.status, 0, "{run}");
+    eventually(|| match statuses() {
+        [401, 200, 401, 200] => Ok(()),
+        statuses => Err(format!("{statuses:?}")),
+    });
+    let run = nagaya_in(&["token", "revocations", "--system", "aiagent", "--json"], "", &env);
+    let list: Value = serde_json::from_str(&run.stdout).expect("JSON");
+    assert_eq!(list["revocations"][0]["tenant"], "t1", "{run}");
 }
 
 /// Proves A12. Proves K16.

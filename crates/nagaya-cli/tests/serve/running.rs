@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use nagaya_testing::{ServeProcess, eventually, send_request};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::{common::nagaya, serve, text};
 
@@ -68,6 +68,7 @@ fn the_number_of_metrics_of_all_systems_is_bounded() {
             r#"nagaya_store_operation_duration_seconds_count{operation="write"} "#,
             "nagaya_store_conflicts_total ",
             r#"nagaya_tenants_over_quota{system="todo"} 0"#,
+            r#"nagaya_token_revocations{system="todo"} 0"#,
             r#"nagaya_follower_lag_seconds{follower="todo",system="todo"} "#,
             r#"nagaya_follower_dead_letters{follower="todo",system="todo"} 0"#,
             r#"nagaya_follower_lag_seconds{follower="counts_and_search",system="kondate"} "#,
@@ -77,6 +78,70 @@ fn the_number_of_metrics_of_all_systems_is_bounded() {
         if missing.is_empty() { Ok(()) } else { Err(format!("{missing:?} are not in\n{figures}")) }
     });
     assert!(!figures().contains("demo"), "no tenant is among them");
+}
+
+/// The server has the directory open: the command reaches it through the list beside the keys.
+#[test]
+fn a_running_server_refuses_a_revoked_token_within_seconds() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let serving = serve(&["todo", "kondate", "--data", text(&data)], &[]);
+    let token = |user: &str| {
+        let line = ["token", "--system", "todo", "--tenant", "f1", "--user", user, "--json", "--data", text(&data)];
+        let run = nagaya(&line);
+        serde_json::from_str::<Json>(&run.stdout).unwrap_or_else(|_| panic!("{run}"))
+    };
+    let api = format!("{}/todos", serving.system("todo")["api"].as_str().expect("a URL"));
+    let status = |token: &Json| send_request("GET", &api, token["token"].as_str(), None).0;
+    let (ann, bob, cat) = (token("ann"), token("bob"), token("cat"));
+    assert_eq!([&ann, &bob, &cat].map(status), [200, 200, 200], "also in the cache from now on");
+    let revoke = |subject: &[&str]| {
+        let run = nagaya(&[&["token", "revoke", "--system", "todo", "--data", text(&data)], subject].concat());
+        assert_eq!(run.status, 0, "{run}");
+        run.stdout
+    };
+    let becomes = |expected: [u16; 3]| {
+        eventually(|| match [&ann, &bob, &cat].map(status) {
+            statuses if statuses == expected => Ok(()),
+            statuses => Err(format!("{statuses:?}")),
+        });
+    };
+    assert!(revoke(&["--user", "ann"]).starts_with("tokens of the user `ann` (local) that were issued before "));
+    becomes([401, 200, 200]);
+    revoke(&["--jti", bob["tokenId"].as_str().expect("an id")]);
+    becomes([401, 401, 200]);
+    // Another issuer's user is another person, and older tokens are others.
+    revoke(&["--user", "cat", "--issuer", "https://login.example.com"]);
+    revoke(&["--tenant", "f1", "--before", "2026-01-31T09:30:00Z"]);
+    revoke(&["--tenant", "f1"]);
+    becomes([401, 401, 401]);
+
+    let list = |system: &str| {
+        let run = nagaya(&["token", "revocations", "--system", system, "--json", "--data", text(&data)]);
+        let mut found =
+            serde_json::from_str::<Json>(&run.stdout).unwrap_or_else(|_| panic!("{run}"))["revocations"].take();
+        found.as_array_mut().expect("a list").iter_mut().for_each(|each| each["issuedBefore"] = json!("…"));
+        found
+    };
+    let expected = json!([
+        { "system": "todo", "jti": bob["tokenId"], "issuedBefore": "…" },
+        { "system": "todo", "user": "cat", "issuer": "https://login.example.com", "issuedBefore": "…" },
+        { "system": "todo", "user": "ann", "issuer": "local", "issuedBefore": "…" },
+        { "system": "todo", "tenant": "f1", "issuedBefore": "…" },
+    ]);
+    assert_eq!((list("todo"), list("kondate")), (expected, json!([])));
+    let url = format!("{}/metrics", serving.url());
+    eventually(|| {
+        let figures = send_request("GET", &url, None, None).1.as_str().expect("a text").to_owned();
+        match figures.contains(r#"nagaya_token_revocations{system="todo"} 4"#) {
+            true => Ok(()),
+            false => Err(figures),
+        }
+    });
+    // A typo creates no list that no server follows.
+    let typo = directory.path().join("dtaa");
+    let run = nagaya(&["token", "revoke", "--system", "todo", "--tenant", "f1", "--data", text(&typo)]);
+    assert!(run.status == 2 && run.stderr.contains("--data") && !typo.exists(), "{run}");
 }
 
 /// A typo in the directory is reported, and nothing is created there.

@@ -136,6 +136,15 @@ fn a_server_that_cannot_start_reports_the_reason() {
         ],
         "http",
     );
+    let issuer = ["serve", "todo", "kondate", "--issuer", "https://issuer.example.com", "--listen", "127.0.0.1:0"];
+    let data = tempfile::tempdir().expect("a directory");
+    let untouched = data.path().join("data");
+    for (audience, expected) in
+        [("x", "--audience todo=NAME --audience kondate=NAME"), ("todo=x,kondate=x", "an audience of its own")]
+    {
+        check(&[&issuer[..], &["--audience", audience, "--data", text(&untouched)]].concat(), expected);
+        assert!(!untouched.exists(), "nothing is created before the settings are checked");
+    }
     let env = [("DATA_STORE_DRIVER", "paper")];
     let run = nagaya_in(&["serve", "todo"], "", &env);
     assert!(run.status == 2 && run.stderr.contains("paper"), "{run}");

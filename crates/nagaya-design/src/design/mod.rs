@@ -65,8 +65,10 @@ pub struct Tenant {
     pub system: Option<String>,
     /// The token's claim with the caller's roles.
     pub roles: String,
-    /// The token's claim that lists the caller's tenants. If a token has it, its tenant has to be in the list.
+    /// The token's claim that lists the caller's tenants. A token with a tenant needs it, and the tenant has to be in the list.
     pub member_of: Option<String>,
+    /// The token's claim with the roles of operators. `None`: the roles of a token without a tenant.
+    pub operator: Option<String>,
     pub(crate) span: Span,
 }
 

@@ -14,9 +14,15 @@ impl Differences {
         let (before, after) = (&old.tenant, &new.tenant);
         let unknown = Some("tokens of the old design carry no roles");
         self.compare_value("tenant", "the claim of the roles", &before.roles, &after.roles, unknown);
-        let unchecked = before.member_of.as_ref().map(|_| "the memberships in old tokens are not checked");
+        let breaks = match (&before.member_of, &after.member_of) {
+            (None, _) => "tokens of the old design carry no memberships and are refused",
+            _ => "the memberships in old tokens are not checked",
+        };
         let what = "the claim of the memberships";
-        self.compare_value("tenant", what, text(&before.member_of), text(&after.member_of), unchecked);
+        self.compare_value("tenant", what, text(&before.member_of), text(&after.member_of), Some(breaks));
+        let lost = Some("operators with old tokens lose their rights");
+        let what = "the claim of the operators' roles";
+        self.compare_value("tenant", what, text(&before.operator), text(&after.operator), lost);
     }
 
     pub(super) fn roles(&mut self, old: &Design, new: &Design) {

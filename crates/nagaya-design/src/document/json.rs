@@ -96,6 +96,7 @@ pub fn json(design: &Design) -> Value {
             "system": design.tenant.system,
             "roles": design.tenant.roles,
             "memberOf": design.tenant.member_of,
+            "operator": design.tenant.operator,
         },
         "http": { "prefix": design.http_prefix, "visitors": design.visitors },
         "tables": tables.collect::<Vec<_>>(),

@@ -73,14 +73,18 @@ impl Page<'_> {
         };
         let member_of = match &tenant.member_of {
             Some(claim) => {
-                format!(" If a token lists tenants in its claim {}, its tenant has to be one of them.", code(claim))
+                format!(" The tenant has to be one of those that the token lists in its claim {}.", code(claim))
             }
+            None => String::new(),
+        };
+        let operator = match &tenant.operator {
+            Some(claim) => format!(" Operators have their roles in the claim {}.", code(claim)),
             None => String::new(),
         };
         let visitors = if design.visitors { " Public items can be read without a token." } else { "" };
         self.paragraph(format!(
             "Design version {}. A tenant is named by the field {}, which comes from the token's claim {} and never from a \
-             request.{member_of}{system}{visitors}",
+             request.{member_of}{operator}{system}{visitors}",
             design.version,
             code(&tenant.field),
             code(&tenant.claim),

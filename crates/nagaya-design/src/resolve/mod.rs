@@ -135,6 +135,7 @@ impl<'a> Resolver<'a> {
             system: node.string("system"),
             roles: node.string("roles").unwrap_or_else(|| "roles".to_owned()),
             member_of: node.string("member_of"),
+            operator: node.string("operator"),
             span: field.span,
             field: field.value,
         })

@@ -118,15 +118,19 @@ fn the_version_is_no_difference_and_decides_whether_breaking_changes_are_allowed
 }
 
 #[test]
-fn a_new_claim_breaks_nothing_and_the_first_role_excludes_callers_without_roles() {
-    let claims = "roles  = \"groups\"\nmember_of = \"memberOf\"\n";
+fn a_new_claim_refuses_old_tokens_and_the_first_role_excludes_callers_without_roles() {
+    let claims = "roles  = \"groups\"\nmember_of = \"memberOf\"\noperator = \"staffRoles\"\n";
     let from = BASE.find("[role.admin]").expect("the roles");
     let to = BASE.find("[http]").expect("what follows them");
     let plain = format!("{}{}", &BASE[..from], &BASE[to..]);
     let bare = accepted("without claims", &plain.replace(claims, "roles = \"groups\"\n"));
     let claimed = accepted("with claims", &plain);
     let texts = |old: &Design, new: &Design| diff(old, new).iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert_eq!(texts(&bare, &claimed), ["tenant: the claim of the memberships is now `memberOf`"]);
+    let refused = "tenant: the claim of the memberships is now `memberOf` (tokens of the old design carry no memberships and are \
+                   refused)";
+    let lost =
+        "tenant: the claim of the operators' roles is now `staffRoles` (operators with old tokens lose their rights)";
+    assert_eq!(texts(&bare, &claimed), [refused, lost]);
     let guarded = accepted("with roles", BASE);
     let locked = "role: callers without a role may no longer do anything (callers of the old design fail)";
     assert_eq!(texts(&claimed, &guarded), [locked, "role.admin: added", "role.helper: added", "role.staff: added"]);

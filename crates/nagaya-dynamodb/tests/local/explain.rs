@@ -42,7 +42,7 @@ async fn sent(design: &Design, lists: &[List]) -> Vec<Value> {
     let nagaya = Nagaya::open_with(design.clone(), store, settings);
     let principal = Principal::new(TENANT, "u1");
     let tenant = nagaya.tenant(&principal).expect("a tenant");
-    let operator = nagaya.operator("a test", &principal);
+    let operator = nagaya.operator("a test of it", &principal);
     let mut sent = Vec::new();
     for list in lists {
         let access = design.access_pattern(list.access()).expect("the pattern");

@@ -192,7 +192,7 @@ impl App {
 
     /// No chain is broken, and the list is what its events give.
     pub(crate) async fn assert_consistent(&self, about: &str) {
-        let operator = self.nagaya.operator("a test", &Principal::new("", "tester"));
+        let operator = self.nagaya.operator("a test of it", &Principal::new("", "tester"));
         let inspector = self.inspector();
         let follower = operator.change_source(inspector.entity()).await.expect("followed");
         let chains = inspector.verify_all(&follower, &|_| {}).await.expect("checked");

@@ -15,7 +15,7 @@ fn with_event_id(item: &Item, event: &str) -> Item {
 
 /// The broken chains: todo and reason.
 async fn broken(app: &App) -> Vec<(String, String)> {
-    let operator = app.nagaya.operator("a test", &Principal::new("", "tester"));
+    let operator = app.nagaya.operator("a test of it", &Principal::new("", "tester"));
     let inspector = app.inspector();
     let follower = operator.change_source(inspector.entity()).await.expect("followed");
     let mut broken = inspector.verify_all(&follower, &|_| {}).await.expect("checked").broken;

@@ -8,6 +8,7 @@ use axum::http::HeaderMap;
 use nagaya_design::{Design, Entity, Field, FieldError, Verb};
 use nagaya_tenancy::{
     ChangeSet, Error, Expected, IdGenerator, List, Nagaya, Operator, Page, Principal, Record, Tenant, Visitor,
+    is_reason,
 };
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
@@ -157,12 +158,11 @@ impl Call {
 
     /// The handle of an operator: the caller's roles have to allow it, and the request has to state a reason.
     pub fn operator(&self) -> Result<Operator, Problem> {
-        if !self.design().is_operator(&self.caller.roles) {
-            return Err(Problem::operators_only(self.design()));
+        if !self.caller.is_operator(self.design()) {
+            return Err(Problem::operators_only(self.design(), &self.caller));
         }
-        let reason =
-            self.header(REASON_HEADER).filter(|reason| !reason.trim().is_empty()).ok_or_else(Problem::no_reason)?;
-        Ok(self.nagaya.operator(reason, &self.principal(self.caller.tenant.clone().unwrap_or_default())))
+        let reason = self.header(REASON_HEADER).filter(|reason| is_reason(reason)).ok_or_else(Problem::no_reason)?;
+        Ok(self.nagaya.operator(reason.trim(), &self.principal(Arc::default())))
     }
 
     /// The handle of a visitor, for any caller: it reads what is public.
@@ -251,6 +251,7 @@ impl Call {
         Principal {
             tenant,
             user: Arc::clone(&self.caller.user),
+            issuer: (!self.caller.is_visitor()).then(|| Arc::clone(&self.caller.issuer)),
             roles: Arc::clone(&self.caller.roles),
             request: Some(Arc::clone(&self.origin.request)),
             address: self.origin.address.clone(),

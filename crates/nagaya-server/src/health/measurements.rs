@@ -57,12 +57,14 @@ impl SystemMeasurements {
 }
 
 impl Health {
-    /// The measurements of all systems, and how many of their tenants are over quota.
+    /// The measurements of all systems, how many of their tenants are over quota, and how many revocations they know.
     pub(crate) async fn measurements(&self) -> Vec<Measurement> {
-        let systems =
-            self.each_system(|each| (each.system.clone(), Arc::clone(&each.measurements), each.limits.over_quota()));
+        let systems = self.each_system(|each| {
+            let (over_quota, revocations) = (each.limits.over_quota(), each.verifier.revocation_count());
+            (each.system.clone(), Arc::clone(&each.measurements), over_quota, revocations)
+        });
         let mut measured: Vec<Measurement> = Vec::new();
-        for (system, measurements, over_quota) in systems {
+        for (system, measurements, over_quota, revocations) in systems {
             // The same system may be mounted at two paths.
             if measured.iter().any(|each| each.labels.iter().any(|(name, value)| *name == "system" && *value == system))
             {
@@ -70,7 +72,10 @@ impl Health {
             }
             let help = "Tenants that were refused a request in the last minute, because they sent too many";
             let over_quota = Measurement::gauge("tenants_over_quota", help, over_quota as f64);
-            measured.push(over_quota.label("system", system));
+            measured.push(over_quota.label("system", system.as_str()));
+            let help = "Revocations of tokens that are in force";
+            let revocations = Measurement::gauge("token_revocations", help, revocations as f64);
+            measured.push(revocations.label("system", system));
             measured.extend(measurements.get().await);
         }
         measured

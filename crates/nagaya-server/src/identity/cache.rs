@@ -2,12 +2,15 @@
 
 use std::{
     hash::{Hash, Hasher},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use quick_cache::{Equivalent, Weighter, sync};
 
-use super::{Caller, keys::Key};
+use super::{Caller, Issuer, keys::Key};
 
 /// Callers by their tokens, within a memory limit; unused ones are evicted first.
 pub(super) struct Cache(sync::Cache<CachedToken, Arc<Verified>, Bytes>);
@@ -16,6 +19,24 @@ pub(super) struct Cache(sync::Cache<CachedToken, Arc<Verified>, Bytes>);
 pub(super) struct Verified {
     pub(super) caller: Arc<Caller>,
     pub(super) key: Arc<Key>,
+    pub(super) issuer: Issuer,
+    /// The change of the revocations after which it was last found not to be revoked.
+    unrevoked_at: AtomicU64,
+}
+
+impl Verified {
+    pub(super) fn new(caller: Arc<Caller>, key: Arc<Key>, issuer: Issuer, generation: u64) -> Self {
+        Verified { caller, key, issuer, unrevoked_at: AtomicU64::new(generation) }
+    }
+
+    /// Whether it was compared with the revocations of this change.
+    pub(super) fn is_unrevoked_at(&self, generation: u64) -> bool {
+        self.unrevoked_at.load(Ordering::Relaxed) == generation
+    }
+
+    pub(super) fn set_unrevoked_at(&self, generation: u64) {
+        self.unrevoked_at.store(generation, Ordering::Relaxed);
+    }
 }
 
 impl Cache {
@@ -29,8 +50,8 @@ impl Cache {
         self.0.get(&TokenRef(token))
     }
 
-    pub(super) fn insert(&self, token: &str, caller: &Arc<Caller>, key: Arc<Key>) {
-        self.0.insert(CachedToken(token.into()), Arc::new(Verified { caller: Arc::clone(caller), key }));
+    pub(super) fn insert(&self, token: &str, verified: Verified) {
+        self.0.insert(CachedToken(token.into()), Arc::new(verified));
     }
 
     pub(super) fn remove(&self, token: &str) {
@@ -84,10 +105,12 @@ struct Bytes;
 impl Weighter<CachedToken, Arc<Verified>> for Bytes {
     fn weight(&self, token: &CachedToken, verified: &Arc<Verified>) -> u64 {
         let caller = &verified.caller;
-        let roles: usize = caller.roles.iter().map(|role| role.len() + size_of::<String>()).sum();
-        let texts = token.0.len() + caller.user.len() + caller.tenant.as_ref().map_or(0, |tenant| tenant.len()) + roles;
+        let roles = caller.roles.iter().chain(&*caller.operator_roles);
+        let roles: usize = roles.map(|role| role.len() + size_of::<String>()).sum();
+        let optional = [&caller.tenant, &caller.token_id].into_iter().flatten().map(|text| text.len()).sum::<usize>();
+        let texts = token.0.len() + caller.user.len() + optional + roles;
         // The rest has a fixed size: the caller, two counters, and a slot in the table.
-        u64::try_from(texts + 256).unwrap_or(u64::MAX)
+        u64::try_from(texts + 320).unwrap_or(u64::MAX)
     }
 }
 
@@ -105,12 +128,14 @@ mod tests {
         let jwk = json!({ "kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo" });
         keys.replace(serde_json::from_value(jwk));
         let key = keys.find(None, Algorithm::EdDSA).expect("the key is fine");
-        let caller = Caller { user: "u1".into(), tenant: None, roles: ["admin".to_owned()].into(), expires: 0 };
+        let caller = Caller { roles: ["admin".to_owned()].into(), ..Caller::of_user("u1") };
         let (cache, caller) = (Cache::new(64 * 1024), Arc::new(caller));
+        let issuer = Issuer::remote("https://issuer.example").expect("a fine URL");
+        let verified = || Verified::new(Arc::clone(&caller), Arc::clone(&key), issuer.clone(), 0);
         let token = |at: usize| format!("{at:0>700}");
-        cache.insert(&token(0), &caller, Arc::clone(&key));
+        cache.insert(&token(0), verified());
         for at in 1..10_000 {
-            cache.insert(&token(at), &caller, Arc::clone(&key));
+            cache.insert(&token(at), verified());
             assert!(cache.get(&token(0)).is_some(), "{at}");
         }
         assert!(cache.0.len() > 30 && cache.0.weight() <= 64 * 1024, "{} {}", cache.0.len(), cache.0.weight());

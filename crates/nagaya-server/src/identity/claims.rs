@@ -1,5 +1,7 @@
 //! The claims of a verified token.
 
+use std::sync::Arc;
+
 use nagaya_design::Design;
 use serde_json::{Map, Value as Json};
 
@@ -20,35 +22,68 @@ pub struct Claims {
     pub roles: String,
     /// The claim with all tenants that the user belongs to.
     pub member_of: Option<String>,
+    /// The claim with the roles of operators; `None`: those of `roles` count, in tokens without a tenant.
+    pub operator: Option<String>,
+    /// The names of the operators' roles: the local issuer writes them into the claim `operator`.
+    pub operator_roles: Vec<String>,
 }
 
 impl Claims {
     /// The claims that a design names.
     pub fn from_design(design: &Design) -> Self {
         let tenant = &design.tenant;
-        Claims { tenant: tenant.claim.clone(), roles: tenant.roles.clone(), member_of: tenant.member_of.clone() }
+        Claims {
+            tenant: tenant.claim.clone(),
+            roles: tenant.roles.clone(),
+            member_of: tenant.member_of.clone(),
+            operator: tenant.operator.clone(),
+            operator_roles: design.operator_roles().into_iter().map(str::to_owned).collect(),
+        }
     }
 
-    /// The caller that verified claims name.
-    pub(super) fn caller(&self, claims: &Map<String, Json>, expires: i64) -> Result<Caller, Problem> {
+    /// The caller that verified claims of an issuer name.
+    pub(super) fn caller(
+        &self,
+        claims: &Map<String, Json>,
+        issuer: &Arc<str>,
+        validity: Validity,
+    ) -> Result<Caller, Problem> {
         let user = text(claims, "sub")?.ok_or_else(|| missing_claim("sub"))?;
-        let tenant = text(claims, &self.tenant)?;
-        let roles = match find(claims, &self.roles) {
-            None => Vec::new(),
-            // The format of the claim `scope`.
-            Some(Json::String(roles)) => roles.split_whitespace().map(str::to_owned).collect(),
-            Some(roles) => texts(roles).ok_or_else(|| missing_claim(&self.roles))?,
+        let roles = roles_in(claims, &self.roles)?;
+        let operator_roles = self.operator.as_ref().map_or(Ok(Vec::new()), |name| roles_in(claims, name))?;
+        let tenant = match text(claims, &self.tenant)? {
+            // Where each user is a tenant, every token names one. That of an operator is for no tenant.
+            Some(_) if self.tenant == "sub" && !operator_roles.is_empty() => None,
+            tenant => tenant,
         };
-        if let (Some(name), Some(tenant)) = (&self.member_of, tenant.as_deref())
-            && let Some(tenants) = find(claims, name)
-        {
-            let tenants = texts(tenants).ok_or_else(|| missing_claim(name))?;
+        if let (Some(name), Some(tenant)) = (&self.member_of, tenant.as_deref()) {
+            let tenants = find(claims, name).and_then(texts).ok_or_else(|| missing_claim(name))?;
             if !tenants.iter().any(|each| each == tenant) {
                 let detail = "The user of the token does not belong to its tenant.";
                 return Err(Problem::from_code(ProblemCode::NOT_A_MEMBER, detail));
             }
         }
-        Ok(Caller { user: user.into(), tenant: tenant.map(Into::into), roles: roles.into(), expires })
+        let Validity { expires, issued } = validity;
+        Ok(Caller {
+            user: user.into(),
+            issuer: Arc::clone(issuer),
+            tenant: tenant.map(Into::into),
+            roles: roles.into(),
+            operator_roles: operator_roles.into(),
+            expires,
+            issued,
+            token_id: claims.get("jti").and_then(Json::as_str).map(Into::into),
+        })
+    }
+}
+
+/// The roles in a claim.
+fn roles_in(claims: &Map<String, Json>, name: &str) -> Result<Vec<String>, Problem> {
+    match find(claims, name) {
+        None => Ok(Vec::new()),
+        // The format of the claim `scope`.
+        Some(Json::String(roles)) => Ok(roles.split_whitespace().map(str::to_owned).collect()),
+        Some(roles) => texts(roles).ok_or_else(|| missing_claim(name)),
     }
 }
 
@@ -67,8 +102,20 @@ pub(super) fn check_audience(claims: &Map<String, Json>, audiences: &[String]) -
     Err(bad_token(format!("The token is for another audience than `{}`.", audiences.join("` or `"))))
 }
 
-/// The second at which the token expires; an error outside its validity. Clocks may differ by `skew` seconds.
-pub(super) fn check_time(claims: &Map<String, Json>, now: i64, skew: i64) -> Result<i64, Problem> {
+/// When a token was issued, if it says so, and when it expires, in seconds since 1970.
+pub(super) struct Validity {
+    pub(super) issued: Option<i64>,
+    pub(super) expires: i64,
+}
+
+/// The validity of a token; an error outside it. Clocks may differ by `skew` seconds. With a maximum age, a token has to say
+/// when it was issued.
+pub(super) fn check_time(
+    claims: &Map<String, Json>,
+    now: i64,
+    skew: i64,
+    max_age: Option<i64>,
+) -> Result<Validity, Problem> {
     let expires = claims.get("exp").and_then(seconds).ok_or_else(|| missing_claim("exp"))?;
     if now >= expires.saturating_add(skew) {
         return Err(bad_token("The token has expired."));
@@ -79,7 +126,22 @@ pub(super) fn check_time(claims: &Map<String, Json>, now: i64, skew: i64) -> Res
             return Err(bad_token("The token is not valid yet."));
         }
     }
-    Ok(expires)
+    let issued = match claims.get("iat") {
+        None if max_age.is_none() => return Ok(Validity { issued: None, expires }),
+        issued => issued.and_then(seconds).ok_or_else(|| missing_claim("iat"))?,
+    };
+    if issued > now.saturating_add(skew) {
+        return Err(bad_token("The token was issued in the future, as its claim `iat` says."));
+    }
+    // A token that has not expired and lives no longer than this is no older either.
+    if let Some(max_age) = max_age
+        && expires.saturating_sub(issued) > max_age
+    {
+        return Err(bad_token(format!(
+            "The token is valid for longer than is accepted here: from `iat` to `exp` at most {max_age} seconds."
+        )));
+    }
+    Ok(Validity { issued: Some(issued), expires })
 }
 
 /// A claim by its name, else by its path.

@@ -25,10 +25,14 @@ use crate::{Problem, ProblemCode};
 pub struct Issuer(Arc<Inner>);
 
 struct Inner {
+    /// Its URL, or `local`: the local issuer has another URL on every port.
+    name: Arc<str>,
     source: Source,
     policy: RefreshPolicy,
     /// When the keys were last refreshed, in milliseconds since 1970, or [`NEVER`].
     refreshed: AtomicI64,
+    /// When the keys were last fetched without a failure, or [`NEVER`].
+    fetched: AtomicI64,
     /// Whether the last refresh failed.
     failed: AtomicBool,
     /// Held during a refresh.
@@ -58,6 +62,8 @@ const LOCAL: RefreshPolicy =
 const REMOTE: RefreshPolicy =
     RefreshPolicy { unknown_key: 30_000, unknown_key_failed: 5_000, regular: 600_000, regular_failed: 30_000 };
 const NEVER: i64 = i64::MIN;
+/// The name of the local issuer, which no URL equals.
+const LOCAL_NAME: &str = "local";
 /// `Retry-After` in seconds: by then a failed refresh is tried again.
 const RETRY_AFTER: u32 = 5;
 
@@ -89,8 +95,24 @@ impl Issuer {
     }
 
     fn new(source: Source, policy: RefreshPolicy, refreshed: i64) -> Self {
+        let name = match &source {
+            Source::Local(_) => LOCAL_NAME,
+            Source::Remote { remote, .. } => remote.issuer(),
+        };
+        let (name, fetched) = (Arc::from(name), AtomicI64::new(refreshed));
         let (refreshed, failed) = (AtomicI64::new(refreshed), AtomicBool::new(false));
-        Issuer(Arc::new(Inner { source, policy, refreshed, failed, refreshing: Arc::default() }))
+        Issuer(Arc::new(Inner { name, source, policy, refreshed, fetched, failed, refreshing: Arc::default() }))
+    }
+
+    /// Its name in callers: its URL, or `local`.
+    pub(super) fn caller_name(&self) -> &Arc<str> {
+        &self.0.name
+    }
+
+    /// Whether its keys were fetched within this many milliseconds. Those of the local issuer are in the data directory.
+    pub(super) fn has_current_keys(&self, now: i64, max_age: Option<i64>) -> bool {
+        let age = || now.saturating_sub(self.0.fetched.load(Ordering::Relaxed));
+        self.is_local() || max_age.is_none_or(|max_age| age() <= max_age)
     }
 
     /// Whether tokens of this issuer have this name in `iss`.
@@ -111,15 +133,23 @@ impl Issuer {
         matches!(self.0.source, Source::Local(_))
     }
 
-    /// The key that a token names, fetched if it is not known.
-    pub(super) async fn key(&self, id: Option<&str>, algorithm: Algorithm, clock: &Clock) -> Result<Arc<Key>, Problem> {
-        if let Some(key) = self.keys().find(id, algorithm) {
+    /// The key that a token names, fetched if it is not known, or if the keys were fetched longer ago than `max_age`
+    /// milliseconds.
+    pub(super) async fn key(
+        &self,
+        id: Option<&str>,
+        algorithm: Algorithm,
+        clock: &Clock,
+        max_age: Option<i64>,
+    ) -> Result<Arc<Key>, Problem> {
+        let find = || self.keys().find(id, algorithm).filter(|_| self.has_current_keys(clock.millis(), max_age));
+        if let Some(key) = find() {
             return Ok(key);
         }
         self.refresh(clock).await;
-        match self.keys().find(id, algorithm) {
+        match find() {
             Some(key) => Ok(key),
-            // The key may be new: it is unknown whether the token is valid.
+            // The key may be new, or removed meanwhile: it is unknown whether the token is valid.
             None if self.0.failed.load(Ordering::Relaxed) => {
                 let detail = "The keys of the token's issuer cannot be fetched.";
                 let problem = Problem::from_code(ProblemCode::ISSUER_UNREACHABLE, detail);
@@ -191,8 +221,12 @@ impl Issuer {
                 true
             }
         };
+        let now = clock.millis();
+        if !failed {
+            self.0.fetched.store(now, Ordering::Relaxed);
+        }
         self.0.failed.store(failed, Ordering::Relaxed);
-        self.0.refreshed.store(clock.millis(), Ordering::Relaxed);
+        self.0.refreshed.store(now, Ordering::Relaxed);
         drop(guard);
     }
 
@@ -204,10 +238,7 @@ impl Issuer {
     }
 
     fn name(&self) -> &str {
-        match &self.0.source {
-            Source::Local(_) => "local",
-            Source::Remote { remote, .. } => remote.issuer(),
-        }
+        &self.0.name
     }
 }
 

@@ -19,7 +19,7 @@ use ring::{
     },
 };
 
-use super::token::ACCEPTED;
+use super::{ed25519::is_public_key, token::ACCEPTED};
 
 /// The most usable keys of one issuer; of the local one, the newest count. Real ones have two or three.
 const MAX_KEYS: usize = 64;
@@ -84,15 +84,17 @@ impl KeyMaterial {
                 is_on_curve(algorithm, &point).then(|| (KeyMaterial::Point(point), vec![algorithm]))
             }
             AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => {
-                let point = bytes(&key.x).filter(|point| point.len() == 32)?;
+                let point = bytes(&key.x).filter(|point| is_public_key(point))?;
                 Some((KeyMaterial::Point(point), vec![Algorithm::EdDSA]))
             }
             AlgorithmParameters::RSA(key) => {
                 // Some issuers write a leading zero.
                 let number = |text| Some(bytes(text)?.into_iter().skip_while(|byte| *byte == 0).collect::<Vec<_>>());
                 let components = RsaPublicKeyComponents { n: number(&key.n)?, e: number(&key.e)? };
-                // Keys below 2,048 bits are too weak; beyond 4,096 bits checking a signature takes too long.
-                let fits = (256..=512).contains(&components.n.len());
+                // Keys below 2,048 bits are too weak; beyond 4,096 bits checking a signature takes too long. Counted in bits:
+                // a modulus of 256 bytes may have 2,041.
+                let highest = components.n.first()?.leading_zeros() as usize;
+                let fits = (2_048..=4_096).contains(&(8 * components.n.len() - highest));
                 fits.then(|| (KeyMaterial::Rsa(components), vec![Algorithm::RS256, Algorithm::PS256]))
             }
             _ => None,
@@ -153,5 +155,29 @@ impl Keys {
         for key in before.iter().filter(|key| !keys.iter().any(|kept| Arc::ptr_eq(kept, key))) {
             key.retired.store(true, Ordering::Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Whether an RSA key with a modulus of so many bits is used.
+    fn is_used(bits: usize) -> bool {
+        let mut modulus = vec![0xff; bits.div_ceil(8)];
+        modulus[0] = 0xff >> (8 * modulus.len() - bits);
+        let keys = Keys::default();
+        let jwk = json!({ "kty": "RSA", "n": BASE64.encode(modulus), "e": "AQAB" });
+        keys.replace(serde_json::from_value(jwk));
+        keys.find(None, Algorithm::RS256).is_some()
+    }
+
+    #[test]
+    fn rsa_keys_have_2048_to_4096_bits() {
+        assert_eq!([2_048, 2_049, 3_072, 4_096].map(is_used), [true; 4]);
+        // A modulus of 2,041 bits has as many bytes as one of 2,048.
+        assert_eq!([512, 1_024, 2_040, 2_041, 2_047, 4_097].map(is_used), [false; 6]);
     }
 }

@@ -6,16 +6,20 @@
 
 mod cache;
 mod claims;
+mod ed25519;
 mod endpoints;
 mod error;
 mod issuer;
 mod keys;
 mod local;
 mod remote;
+mod revocation;
 mod token;
 mod verifier;
 
 use std::sync::{Arc, LazyLock};
+
+use nagaya_design::Design;
 
 pub(crate) use self::remote::is_loopback;
 pub use self::{
@@ -25,27 +29,73 @@ pub use self::{
     issuer::Issuer,
     local::{Grant, LocalIssuer},
     remote::http_agent,
+    revocation::{Revocation, RevocationFollower, RevocationStore, Revocations, RevokedSubject},
     verifier::Verifier,
 };
 
 /// The caller that a verified token names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// The user.
+    /// The user. Two issuers may give the same id to different people: see [`Caller::identity`].
     pub user: Arc<str>,
+    /// The issuer of the token: its URL, or `local`.
+    pub issuer: Arc<str>,
     /// The tenant; `None` where the token names none.
     pub tenant: Option<Arc<str>>,
     /// The roles of the user.
     pub roles: Arc<[String]>,
+    /// The roles in the claim that the design has for operators. While a request is handled, those that count are in `roles`.
+    pub operator_roles: Arc<[String]>,
     /// When the token expires, in seconds since 1970.
     pub expires: i64,
+    /// When the token was issued, in seconds since 1970; `None` where it does not say.
+    pub issued: Option<i64>,
+    /// The id of the token (`jti`).
+    pub token_id: Option<Arc<str>>,
 }
 
 /// The caller of a request without a token.
-static VISITOR: LazyLock<Arc<Caller>> =
-    LazyLock::new(|| Arc::new(Caller { user: Arc::default(), tenant: None, roles: Arc::default(), expires: i64::MAX }));
+static VISITOR: LazyLock<Arc<Caller>> = LazyLock::new(|| Arc::new(Caller::of_user("")));
 
 impl Caller {
+    /// A user without anything else.
+    pub(crate) fn of_user(user: &str) -> Self {
+        Caller {
+            user: user.into(),
+            issuer: Arc::default(),
+            tenant: None,
+            roles: Arc::default(),
+            operator_roles: Arc::default(),
+            expires: i64::MAX,
+            issued: None,
+            token_id: None,
+        }
+    }
+
+    /// Issuer and user in one text, which is another one for every person. No issuer has a blank in its name.
+    pub fn identity(&self) -> String {
+        format!("{} {}", self.issuer, self.user)
+    }
+
+    /// Whether the caller is an operator of a system: never with a tenant.
+    pub fn is_operator(&self, design: &Design) -> bool {
+        self.tenant.is_none() && design.is_operator(&self.roles)
+    }
+
+    /// The caller with the roles that count in a design. Those of operators count only in a token without a tenant and, where
+    /// the design has a claim for them, only from that claim.
+    pub(crate) fn with_counting_roles(self: Arc<Self>, design: &Design) -> Arc<Self> {
+        let by_roles = self.tenant.is_none() && design.tenant.operator.is_none();
+        let by_claim = self.tenant.is_none() && design.tenant.operator.is_some();
+        let counts = |role: &&String| by_roles || !design.is_operator_role(role);
+        if self.operator_roles.is_empty() && self.roles.iter().all(|role| counts(&role)) {
+            return self;
+        }
+        let of_operator = self.operator_roles.iter().filter(|role| by_claim && design.is_operator_role(role));
+        let roles = self.roles.iter().filter(counts).chain(of_operator).cloned().collect();
+        Arc::new(Caller { roles, operator_roles: Arc::default(), ..Caller::clone(&self) })
+    }
+
     /// The caller without a token.
     pub(crate) fn visitor() -> Arc<Caller> {
         Arc::clone(&VISITOR)

@@ -12,7 +12,7 @@ use std::{
 use nagaya_store::Clock;
 
 use super::{
-    Caller, Claims, Issuer,
+    Caller, Claims, Issuer, Revocations,
     cache::{Cache, Verified},
     claims::{check_audience, check_time},
     issuer::with_hint,
@@ -23,17 +23,24 @@ use crate::Problem;
 /// Memory for verified tokens: enough for more than ten thousand.
 const CACHE_BYTES: u64 = 16 * 1024 * 1024;
 /// How far the clocks of an issuer and of this machine may be apart, in seconds.
-const SKEW: i64 = 30;
+pub(super) const SKEW: i64 = 30;
+/// How long a token may live, and how long the keys of an issuer that cannot be reached are trusted.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Verifies the tokens of one system.
 ///
 /// A token is valid if a trusted issuer has signed it for this system and it has not expired. Verified tokens are cached
-/// until they expire or their key is no longer published.
+/// until they expire, are revoked, or their key is no longer published.
 pub struct Verifier {
     trusted: Vec<TrustedIssuer>,
     claims: Claims,
     clock: Clock,
     skew: i64,
+    /// Seconds from `iat` to `exp`.
+    max_token_age: Option<i64>,
+    /// Milliseconds since the keys of an issuer were fetched.
+    max_key_age: Option<i64>,
+    revocations: Arc<Revocations>,
     cache: Cache,
     verified_count: AtomicU64,
 }
@@ -55,8 +62,17 @@ impl fmt::Debug for Verifier {
 impl Verifier {
     /// A verifier that trusts no issuer yet.
     pub fn new(claims: Claims, clock: Clock) -> Self {
-        let (cache, checked) = (Cache::new(CACHE_BYTES), AtomicU64::new(0));
-        Verifier { trusted: Vec::new(), claims, clock, skew: SKEW, cache, verified_count: checked }
+        Verifier {
+            trusted: Vec::new(),
+            claims,
+            clock,
+            skew: SKEW,
+            max_token_age: Some(seconds(DAY)),
+            max_key_age: Some(seconds(DAY) * 1_000),
+            revocations: Arc::default(),
+            cache: Cache::new(CACHE_BYTES),
+            verified_count: AtomicU64::new(0),
+        }
     }
 
     /// Trusts the tokens of an issuer that are for this audience; called again, also those for another one.
@@ -73,8 +89,34 @@ impl Verifier {
     /// How far the clocks of issuers and of this machine may be apart; 30 seconds by default.
     #[must_use]
     pub fn skew(mut self, skew: Duration) -> Self {
-        self.skew = i64::try_from(skew.as_secs()).unwrap_or(i64::MAX);
+        self.skew = seconds(skew);
         self
+    }
+
+    /// How long a token may live, from `iat` to `exp`; a day by default. `None`: without a limit, and `iat` may be missing.
+    #[must_use]
+    pub fn max_token_age(mut self, age: Option<Duration>) -> Self {
+        self.max_token_age = age.map(seconds);
+        self
+    }
+
+    /// How long the keys of an issuer that cannot be reached are trusted; a day by default. `None`: without a limit.
+    #[must_use]
+    pub fn max_key_age(mut self, age: Option<Duration>) -> Self {
+        self.max_key_age = age.map(|age| seconds(age).saturating_mul(1_000));
+        self
+    }
+
+    /// Refuses the tokens of this list; changes of the list take effect at once.
+    #[must_use]
+    pub fn revocations(mut self, revocations: &Arc<Revocations>) -> Self {
+        self.revocations = Arc::clone(revocations);
+        self
+    }
+
+    /// How many revocations are in force.
+    pub(crate) fn revocation_count(&self) -> usize {
+        self.revocations.len()
     }
 
     /// Fetches the keys of all issuers before the first token comes. Failures are logged, and tried again with that token.
@@ -101,7 +143,7 @@ impl Verifier {
             trusted.issuer.refresh_in_background(&self.clock).await;
         }
         if let Some(verified) = self.cache.get(token) {
-            if self.is_still_valid(&verified, now.div_euclid(1000)) {
+            if self.is_still_valid(&verified, now) {
                 return Ok(Arc::clone(&verified.caller));
             }
             self.cache.remove(token);
@@ -109,8 +151,38 @@ impl Verifier {
         self.verify(token).await
     }
 
+    /// Refuses a caller whose token has expired or was revoked since it was verified, for requests that last long.
+    pub fn check_again(&self, caller: &Caller) -> Result<(), Problem> {
+        if self.clock.seconds() >= caller.expires.saturating_add(self.skew) {
+            return Err(bad_token("The token has expired."));
+        }
+        self.check_revoked(caller)
+    }
+
+    fn check_revoked(&self, caller: &Caller) -> Result<(), Problem> {
+        if self.revocations.covers(caller) { Err(bad_token("The token has been revoked.")) } else { Ok(()) }
+    }
+
+    /// Whether a cached token is valid at this millisecond.
     fn is_still_valid(&self, verified: &Verified, now: i64) -> bool {
-        now < verified.caller.expires.saturating_add(self.skew) && !verified.key.is_retired()
+        now.div_euclid(1000) < verified.caller.expires.saturating_add(self.skew)
+            && !verified.key.is_retired()
+            && verified.issuer.has_current_keys(now, self.max_key_age)
+            && self.is_unrevoked(verified)
+    }
+
+    /// Whether a cached token is not revoked; it is compared with the list only if the list has changed.
+    fn is_unrevoked(&self, verified: &Verified) -> bool {
+        // Before the list is read: a change meanwhile is compared next time.
+        let generation = self.revocations.generation();
+        if verified.is_unrevoked_at(generation) {
+            return true;
+        }
+        let is_unrevoked = !self.revocations.covers(&verified.caller);
+        if is_unrevoked {
+            verified.set_unrevoked_at(generation);
+        }
+        is_unrevoked
     }
 
     async fn verify(&self, token: &str) -> Result<Arc<Caller>, Problem> {
@@ -124,14 +196,22 @@ impl Verifier {
             bad_token(with_hint("The token comes from an issuer that is not trusted here.", trusts_local))
         })?;
         // A key of that issuer has signed it.
-        let key = trusted.issuer.key(unverified.key_id(), unverified.algorithm(), &self.clock).await?;
+        let (id, algorithm) = (unverified.key_id(), unverified.algorithm());
+        let key = trusted.issuer.key(id, algorithm, &self.clock, self.max_key_age).await?;
         let claims = unverified.verified_by(&key)?;
-        // It is for this system, and has not expired.
+        // It is for this system, has not expired, and is not revoked.
         check_audience(&claims, &trusted.audiences)?;
-        let expires = check_time(&claims, self.clock.seconds(), self.skew)?;
-        let caller = Arc::new(self.claims.caller(&claims, expires)?);
+        let validity = check_time(&claims, self.clock.seconds(), self.skew, self.max_token_age)?;
+        let caller = Arc::new(self.claims.caller(&claims, trusted.issuer.caller_name(), validity)?);
+        let generation = self.revocations.generation();
+        self.check_revoked(&caller)?;
 
-        self.cache.insert(token, &caller, key);
+        let verified = Verified::new(Arc::clone(&caller), key, trusted.issuer.clone(), generation);
+        self.cache.insert(token, verified);
         Ok(caller)
     }
+}
+
+fn seconds(time: Duration) -> i64 {
+    i64::try_from(time.as_secs()).unwrap_or(i64::MAX)
 }

@@ -194,19 +194,27 @@ impl CallerQuota {
         match &caller.tenant {
             Some(tenant) => self.tenants.acquire(tenant),
             None if caller.is_visitor() => self.visitors.acquire(address.unwrap_or_default()),
-            None => self.users.acquire(&caller.user),
+            None => self.users.acquire(&caller.identity()),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     fn caller(tenant: Option<&str>, user: &str) -> Caller {
-        Caller { user: user.into(), tenant: tenant.map(Into::into), roles: Arc::default(), expires: 0 }
+        Caller { issuer: "local".into(), tenant: tenant.map(Into::into), ..Caller::of_user(user) }
+    }
+
+    #[test]
+    fn the_same_user_id_of_another_issuer_is_another_user() {
+        let limits = Limits { tenant_concurrent: 1, ..Limits::default() };
+        let limits = SystemLimits::new(&limits);
+        let _local = limits.admit(&caller(None, "ann"), None).expect("a permit");
+        let remote = Caller { issuer: "https://login.example.com".into(), ..caller(None, "ann") };
+        let _remote = limits.admit(&remote, None).expect("another person's permit");
+        assert!(limits.admit(&remote, None).is_err());
     }
 
     #[test]

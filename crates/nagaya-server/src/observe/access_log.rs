@@ -1,8 +1,9 @@
 //! The log line of a request.
 
-use std::time::Duration;
+use std::{ops::Deref, time::Duration};
 
 use super::{CLIENT_CLOSED_REQUEST, ObservedRequest};
+use crate::identity::Caller;
 
 /// The target of the log lines of requests.
 const TARGET: &str = "nagaya::access";
@@ -15,7 +16,7 @@ macro_rules! line {
         if tracing::enabled!(target: TARGET, tracing::Level::$level) {
             let (log, observer) = (&$observed.log, &$observed.observer);
             let (origin, route, caller) = (&log.origin, $observed.route(), log.caller.get());
-            let user = caller.map(|caller| blake3::keyed_hash(&observer.log_keys.newest(), caller.user.as_bytes()).to_hex());
+            let user = caller.map(|caller| user_hash(&observer.log_keys.newest(), caller));
             // A stream lasts until the client disconnects, which is not slow.
             let slow = $streamed.is_none() && $took >= observer.slow;
             tracing::event!(
@@ -46,6 +47,14 @@ pub(super) fn write(observed: &ObservedRequest, status: u16, took: Duration, str
         CLIENT_CLOSED_REQUEST | 501.. => line!(WARN, observed, status, took, streamed),
         _ => line!(INFO, observed, status, took, streamed),
     }
+}
+
+/// The keyed hash of issuer and user in hexadecimal digits.
+fn user_hash(key: &[u8; 32], caller: &Caller) -> impl Deref<Target = str> + use<> {
+    let mut hasher = blake3::Hasher::new_keyed(key);
+    // As `Caller::identity` writes it.
+    hasher.update(caller.issuer.as_bytes()).update(b" ").update(caller.user.as_bytes());
+    hasher.finalize().to_hex()
 }
 
 /// Milliseconds, to the microsecond.

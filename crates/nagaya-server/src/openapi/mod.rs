@@ -143,7 +143,10 @@ fn security(design: &Design) -> Json {
     let mut description =
         format!("A token whose claim `{}` names the tenant, and `{}` the roles.", tenant.claim, tenant.roles);
     if let Some(member_of) = &tenant.member_of {
-        description += &format!(" Where it has `{member_of}`, the tenant has to be among them.");
+        description += &format!(" The tenant has to be among those in `{member_of}`.");
+    }
+    if let Some(operator) = &tenant.operator {
+        description += &format!(" The roles of operators are in `{operator}`, in a token without a tenant.");
     }
     json!({ "type": "http", "scheme": "bearer", "bearerFormat": "JWT", "description": description })
 }

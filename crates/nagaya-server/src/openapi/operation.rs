@@ -313,8 +313,13 @@ fn callers(source: &Source<'_>, route: &Route) -> String {
 fn permitting_roles(source: &Source<'_>, reach: RequiredCaller, entity: &str, verb: Verb) -> String {
     let permits = |name: &String| {
         let name = std::slice::from_ref(name);
-        source.design.permits(name, entity, verb)
-            && (reach != RequiredCaller::Operator || source.design.is_operator(name))
+        // In a token with a tenant, the roles of operators count for nothing.
+        let counts = match reach {
+            RequiredCaller::Operator => source.design.is_operator(name),
+            RequiredCaller::Tenant => !source.design.is_operator(name),
+            RequiredCaller::Public | RequiredCaller::Anyone => true,
+        };
+        counts && source.design.permits(name, entity, verb)
     };
     let roles = source.design.roles.iter().map(|role| &role.name).filter(|name| permits(name));
     let roles: Vec<_> = roles.map(|name| format!("`{name}`")).collect();

@@ -3,12 +3,15 @@
 use nagaya_design::{
     AccessParameter, AccessPattern, Design, Entity, FieldType, ResultKind, SortBound, TimestampPrecision,
 };
+use nagaya_tenancy::MIN_REASON_CHARS;
 use serde_json::{Value as Json, json};
 
 use super::schema;
 
 /// The value of a header: printable characters without spaces at the ends.
 const PRINTABLE: &str = "^[!-~]([\\t -~]*[!-~])?$";
+/// The same without tabs, which are control characters.
+const REASON: &str = "^[!-~][ -~]*[!-~]$";
 
 /// The parameters that operations share, by name.
 pub(super) fn shared() -> Json {
@@ -55,7 +58,11 @@ fn reason(required: bool) -> Json {
         "Why an operator does this: needed with a token that names no tenant."
     };
     // Where it is optional, it is not checked.
-    let schema = if required { json!({ "type": "string", "pattern": PRINTABLE }) } else { json!({ "type": "string" }) };
+    let schema = if required {
+        json!({ "type": "string", "pattern": REASON, "minLength": MIN_REASON_CHARS })
+    } else {
+        json!({ "type": "string" })
+    };
     json!({
         "name": "Nagaya-Reason",
         "in": "header",

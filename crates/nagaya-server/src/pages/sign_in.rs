@@ -110,7 +110,9 @@ async fn token(
     let wanted: SignInRequest = serde_json::from_slice(&bytes).map_err(|error| {
         Problem::from_code(ProblemCode::BAD_BODY, format!("The body is not a sign-in request: {error}."))
     })?;
-    let tenant = Some(wanted.tenant).filter(|tenant| !tenant.is_empty());
+    // A token with a tenant gives no rights of an operator.
+    let is_operator = claims.operator_roles.contains(&wanted.role);
+    let tenant = Some(wanted.tenant).filter(|tenant| !tenant.is_empty() && !is_operator);
     let roles: Vec<_> = Some(wanted.role).filter(|role| !role.is_empty()).into_iter().collect();
     let grant = Grant {
         audience,

@@ -63,15 +63,18 @@ table! {
             "`If-Match` is not a list of tags in quotes.",
             "Send the `ETag` of the item as it is, with its quotes.";
         NO_REASON "no_reason" true,
-            "An operator's request has no reason.",
-            "Send the reason in the header `Nagaya-Reason`.";
+            "An operator's request has no reason, or one that is too short.",
+            "Send the reason in the header `Nagaya-Reason`, with at least 10 characters.";
+        REPEATED_HEADER "repeated_header" true,
+            "`Authorization`, `Host`, `Idempotency-Key` or `Nagaya-Reason` is there more than once.",
+            "Send the header that `errors` names once.";
     }
     UNAUTHORIZED {
         NO_TOKEN "no_token" true,
             "There is no token, and the route needs one.",
             "Send `Authorization: Bearer …`.";
         BAD_TOKEN "bad_token" true,
-            "The token is malformed, has expired, is for another audience, or its issuer or key is not trusted.",
+            "The token is malformed, has expired, was revoked, lives too long, is for another audience, or its issuer or key is not trusted.",
             "Get a new token from an issuer that the server trusts; `detail` says what is wrong with this one.";
     }
     FORBIDDEN {

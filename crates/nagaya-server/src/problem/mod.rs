@@ -10,10 +10,11 @@ use axum::{
 };
 use nagaya_design::{Design, FieldError};
 use nagaya_store::ErrorKind as StoreErrorKind;
-use nagaya_tenancy::{Error, ErrorKind};
+use nagaya_tenancy::{Error, ErrorKind, MIN_REASON_CHARS};
 use serde::Serialize;
 
 pub use self::codes::ProblemCode;
+use crate::Caller;
 
 /// `Retry-After` for a store that is not available: a supervisor has to restart it, or a network to recover.
 const STORE_RETRY: u32 = 5;
@@ -233,17 +234,25 @@ impl Problem {
     }
 
     /// The caller is not an operator.
-    pub(crate) fn operators_only(design: &Design) -> Self {
+    pub(crate) fn operators_only(design: &Design, caller: &Caller) -> Self {
         let roles: Vec<_> = design.operator_roles().iter().map(|role| format!("`{role}`")).collect();
+        let tenant = match caller.tenant {
+            Some(_) => " The token names a tenant, and operators need one without.",
+            None => "",
+        };
         match roles.as_slice() {
             [] => Problem::forbidden("Only operators may call this route, and the design has no operator role."),
-            roles => Problem::forbidden(format!("Only operators may call this route: {}.", roles.join(", "))),
+            roles => Problem::forbidden(format!("Only operators may call this route: {}.{tenant}", roles.join(", "))),
         }
     }
 
     pub(crate) fn no_reason() -> Self {
-        let detail = "Operators state a reason for what they do, in the header `Nagaya-Reason`.";
-        Problem::from_code(ProblemCode::NO_REASON, detail).with_parameter("Nagaya-Reason", "Is missing.")
+        let detail = format!(
+            "Operators state a reason for what they do, in the header `Nagaya-Reason`: at least {MIN_REASON_CHARS} characters, \
+             without control characters."
+        );
+        let error = format!("Is missing, or has less than {MIN_REASON_CHARS} characters.");
+        Problem::from_code(ProblemCode::NO_REASON, detail).with_parameter("Nagaya-Reason", error)
     }
 }
 

@@ -125,7 +125,36 @@ fn roles_permit_only_what_the_design_says() {
     viewer.get("/v1/seats").expect_problem(403, "forbidden");
     stranger.get("/v1/tickets").expect_problem(403, "forbidden");
     // A role with all permissions is not an operator.
-    admin.with_header("nagaya-reason", "curiosity").get("/v1/regions").expect_problem(403, "forbidden");
+    admin.with_header("nagaya-reason", "out of curiosity").get("/v1/regions").expect_problem(403, "forbidden");
+}
+
+/// A proxy in front may have checked the other of two values.
+#[test]
+fn a_header_that_says_one_thing_is_refused_if_it_is_there_twice() {
+    use std::io::{Read as _, Write as _};
+
+    let server = desk();
+    let bearer = format!("Bearer {}", server.token(Some("t1"), "u1", &["viewer"]));
+    let send = |more: &[(&str, &str)]| {
+        let mut stream = std::net::TcpStream::connect(server.address).expect("a connection");
+        let more: String = more.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let head = format!(
+            "GET /v1/tickets HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: {bearer}\r\n{more}\r\n"
+        );
+        stream.write_all(head.as_bytes()).expect("it is sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let status = answer.split(' ').nth(1).unwrap_or_default().to_owned();
+        (status, answer.contains(r#""code":"repeated_header""#))
+    };
+    assert_eq!(send(&[("X-Other", "a"), ("X-Other", "b")]), ("200".to_owned(), false));
+    assert_eq!(send(&[("Idempotency-Key", "a")]), ("200".to_owned(), false));
+    let refused = ("400".to_owned(), true);
+    assert_eq!(send(&[("Authorization", &bearer)]), refused);
+    assert_eq!(send(&[("authorization", "Bearer x")]), refused);
+    assert_eq!(send(&[("Host", "localhost")]), refused);
+    assert_eq!(send(&[("Idempotency-Key", "a"), ("idempotency-key", "b")]), refused);
+    assert_eq!(send(&[("Nagaya-Reason", "ticket 471"), ("Nagaya-Reason", "ticket 472")]), refused);
 }
 
 /// A client that sends its body after the head can reuse the connection, also where the body is not read.

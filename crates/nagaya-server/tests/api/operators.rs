@@ -1,8 +1,10 @@
 //! Operators: routes for them only, and public reads.
 
+use nagaya_server::{Claims, System};
+use nagaya_testing::{TestServer, parse_design};
 use serde_json::json;
 
-use crate::desk::desk;
+use crate::desk::{DESK, desk};
 
 #[test]
 fn operators_reach_system_items_with_a_reason() {
@@ -12,14 +14,58 @@ fn operators_reach_system_items_with_a_reason() {
     assert_eq!(operator.get("/v1/regions").expect_data(200)[0]["name"], "Europe");
     let silent = server.anonymous_client().with_token(&server.token(None, "op", &["operator"]));
     silent.get("/v1/regions").expect_problem(400, "no_reason");
-    silent.with_header("nagaya-reason", "  ").get("/v1/regions").expect_problem(400, "no_reason");
+    for reason in ["  ", "too short", "  x         ", "a reason with a\ttab"] {
+        silent.with_header("nagaya-reason", reason).get("/v1/regions").expect_problem(400, "no_reason");
+    }
+    silent.with_header("nagaya-reason", "ticket 471").get("/v1/regions").expect_data(200);
     // Operators belong to no tenant.
     operator.get("/v1/tickets").expect_problem(403, "forbidden");
     let t1 = server.user_with("t1", "u1", &["admin"]);
     t1.get("/v1/regions").expect_problem(403, "forbidden");
-    t1.with_header("nagaya-reason", "x")
+    t1.with_header("nagaya-reason", "ticket 471")
         .post("/v1/regions", &json!({ "regionId": "x", "name": "x" }))
         .expect_problem(403, "forbidden");
+}
+
+/// A token either is a tenant's or an operator's: an operator role must not open a tenant's items without reason and audit.
+#[test]
+fn an_operator_role_beside_a_tenant_permits_nothing() {
+    let server = desk();
+    let both = server.user_with("t1", "u1", &["operator"]).with_header("nagaya-reason", "ticket 471");
+    both.get("/v1/tickets").expect_problem(403, "forbidden");
+    both.post("/v1/tickets", &json!({ "subject": "a" })).expect_problem(403, "forbidden");
+    let refused = both.get("/v1/regions");
+    assert!(refused.body["detail"].to_string().contains("operators need one without"), "{}", refused.body);
+    refused.expect_problem(403, "forbidden");
+    // The other roles of the token still count.
+    let admin = server.user_with("t1", "u1", &["admin", "operator"]).with_header("nagaya-reason", "ticket 471");
+    admin.get("/v1/tickets").expect_data(200);
+    admin.get("/v1/regions").expect_problem(403, "forbidden");
+}
+
+#[test]
+fn the_document_names_operator_roles_only_where_they_count() {
+    let document = desk().anonymous_client().get("/openapi.json").body;
+    let described = |path: &str| document["paths"][path]["get"]["description"].as_str().unwrap_or_default().to_owned();
+    assert!(
+        described("/v1/tickets").contains("`ticket.read`: the roles `admin`, `viewer`."),
+        "{}",
+        described("/v1/tickets")
+    );
+    assert!(described("/v1/regions").contains("`region.read`: the role `operator`."), "{}", described("/v1/regions"));
+}
+
+#[test]
+fn with_a_claim_for_operators_other_roles_make_no_operator() {
+    let design = DESK.replace("system = \"system\"\n", "system = \"system\"\noperator = \"staff\"\n");
+    let server = TestServer::in_memory(System::plain(parse_design(&design)));
+    // The local issuer writes operator roles into the claim.
+    server.client_of_operator("op").get("/v1/regions").expect_data(200);
+    // An issuer that has such a role in its claim of all roles gives no rights by it.
+    let elsewhere = Claims { operator: None, ..Claims::from_design(&parse_design(&design)) };
+    let token = server.token_with(&elsewhere, None, "op", &["operator"]);
+    let client = server.anonymous_client().with_token(&token).with_header("nagaya-reason", "ticket 471");
+    client.get("/v1/regions").expect_problem(403, "forbidden");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use jsonwebtoken::Algorithm;
 use nagaya_server::{Claims, Verifier};
 use serde_json::{Value as Json, json};
 
-use crate::common::{AUDIENCE, Key, Provider, TestClock, claims, outcome, verifier};
+use crate::common::{AUDIENCE, Key, NOW, Provider, TestClock, claims, claims_with_members, outcome, shown, verifier};
 
 /// Checks the caller that these claims give, with the claim names of a design.
 async fn check(names: Claims, changes: Json, expected: &str) {
@@ -67,18 +67,58 @@ async fn roles_are_a_list_or_a_space_separated_string() {
 #[tokio::test]
 async fn a_user_has_to_belong_to_the_tenant_of_the_token() {
     let stranger = "403 not_a_member: The user of the token does not belong to its tenant.";
-    check(claims(), json!({ "memberOf": ["t0", "t1"] }), "u1@t1 admin").await;
-    check(claims(), json!({ "memberOf": "t1" }), "u1@t1 admin").await;
-    check(claims(), json!({ "memberOf": ["t2"] }), stranger).await;
-    check(claims(), json!({ "memberOf": "t10" }), stranger).await;
-    check(claims(), json!({ "memberOf": "t0 t1" }), stranger).await;
-    check(claims(), json!({ "memberOf": [] }), stranger).await;
-    check(claims(), json!({ "memberOf": 1 }), &unusable("memberOf")).await;
+    let names = claims_with_members;
+    check(names(), json!({ "memberOf": ["t0", "t1"] }), "u1@t1 admin").await;
+    check(names(), json!({ "memberOf": "t1" }), "u1@t1 admin").await;
+    check(names(), json!({ "memberOf": ["t2"] }), stranger).await;
+    check(names(), json!({ "memberOf": "t10" }), stranger).await;
+    check(names(), json!({ "memberOf": "t0 t1" }), stranger).await;
+    check(names(), json!({ "memberOf": [] }), stranger).await;
+    check(names(), json!({ "memberOf": 1 }), &unusable("memberOf")).await;
+    // A token that does not list the tenants proves no membership.
+    check(names(), json!({}), &unusable("memberOf")).await;
     // A caller without a tenant needs no membership.
-    check(claims(), json!({ "memberOf": ["t2"], "tenantId": null }), "u1@- admin").await;
+    check(names(), json!({ "memberOf": ["t2"], "tenantId": null }), "u1@- admin").await;
+    check(names(), json!({ "tenantId": null }), "u1@- admin").await;
     // A design without the membership claim does not check it.
-    let unasked = Claims { member_of: None, ..claims() };
-    check(unasked, json!({ "memberOf": ["t2"] }), "u1@t1 admin").await;
+    check(claims(), json!({ "memberOf": ["t2"] }), "u1@t1 admin").await;
+}
+
+#[tokio::test]
+async fn a_caller_is_known_by_issuer_and_user() {
+    let key = Key::es256("a");
+    let (first, second) = (Provider::start(&[&key]).await, Provider::start(&[&key]).await);
+    let verifier = Verifier::new(claims(), TestClock::new().clock())
+        .trust(&first.issuer(), AUDIENCE)
+        .trust(&second.issuer(), AUDIENCE);
+    let mut known = Vec::new();
+    for provider in [&first, &second] {
+        let token = key.sign(&provider.claims_with(json!({ "jti": "j-1" })));
+        let caller = verifier.caller(&token).await.expect("the token is good");
+        assert_eq!((&*caller.user, &*caller.issuer), ("u1", provider.url().as_str()));
+        assert_eq!((caller.token_id.as_deref(), caller.issued), (Some("j-1"), Some(NOW)));
+        known.push(caller.identity());
+    }
+    assert_ne!(known[0], known[1]);
+}
+
+/// The claim of operators, and a tenant that is the user.
+#[tokio::test]
+async fn operator_roles_are_in_a_claim_of_their_own() {
+    let key = Key::es256("a");
+    let provider = Provider::start(&[&key]).await;
+    let names = |tenant: &str| Claims { operator: Some("staff".to_owned()), ..tenant_in(tenant) };
+    let caller = async |names: Claims, changes: Json| {
+        let verifier = Verifier::new(names, TestClock::new().clock()).trust(&provider.issuer(), AUDIENCE);
+        let caller = verifier.caller(&key.sign(&provider.claims_with(changes))).await.expect("the token is good");
+        format!("{} {:?}", shown(&caller), caller.operator_roles)
+    };
+    let staff = json!({ "staff": ["operator"] });
+    assert_eq!(caller(names("tenantId"), staff.clone()).await, r#"u1@t1 admin ["operator"]"#);
+    assert_eq!(caller(names("sub"), staff.clone()).await, r#"u1@- admin ["operator"]"#);
+    assert_eq!(caller(names("sub"), json!({})).await, "u1@u1 admin []");
+    assert_eq!(caller(names("sub"), json!({ "staff": [] })).await, "u1@u1 admin []");
+    assert_eq!(caller(claims(), staff).await, "u1@t1 admin []", "the design has no such claim");
 }
 
 #[tokio::test]
@@ -89,6 +129,7 @@ async fn tokens_of_cognito_are_accepted() {
         tenant: "custom:familyId".to_owned(),
         roles: "cognito:groups".to_owned(),
         member_of: Some("custom:memberOf".to_owned()),
+        ..claims()
     };
     let verifier = Verifier::new(names, TestClock::new().clock()).trust(&provider.issuer(), "1example23456789");
     let common = json!({
@@ -97,6 +138,7 @@ async fn tokens_of_cognito_are_accepted() {
         "sub": "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee",
         "cognito:groups": ["admin"],
         "custom:familyId": "f1",
+        "custom:memberOf": "f1",
     });
     let with = |more: Json| {
         let mut claims = provider.claims_with(common.clone());
@@ -105,7 +147,7 @@ async fn tokens_of_cognito_are_accepted() {
         }
         claims
     };
-    let id = with(json!({ "aud": "1example23456789", "token_use": "id", "custom:memberOf": "f1" }));
+    let id = with(json!({ "aud": "1example23456789", "token_use": "id" }));
     let mut access = with(json!({ "client_id": "1example23456789", "token_use": "access", "scope": "openid" }));
     access.as_object_mut().expect("claims").remove("aud");
     let mut other = access.clone();

@@ -190,6 +190,7 @@ impl Provider {
             "iss": self.url(),
             "aud": AUDIENCE,
             "sub": "u1",
+            "iat": NOW,
             "exp": NOW + 3600,
             "tenantId": "t1",
             "roles": ["admin"],
@@ -231,7 +232,18 @@ impl TestClock {
 }
 
 pub(crate) fn claims() -> Claims {
-    Claims { tenant: "tenantId".to_owned(), roles: "roles".to_owned(), member_of: Some("memberOf".to_owned()) }
+    Claims {
+        tenant: "tenantId".to_owned(),
+        roles: "roles".to_owned(),
+        member_of: None,
+        operator: None,
+        operator_roles: vec!["operator".to_owned()],
+    }
+}
+
+/// The same with a claim for the tenants of the user.
+pub(crate) fn claims_with_members() -> Claims {
+    Claims { member_of: Some("memberOf".to_owned()), ..claims() }
 }
 
 pub(crate) fn verifier(issuer: &Issuer, hand: &TestClock) -> Verifier {

@@ -12,7 +12,7 @@ use nagaya_store::Clock;
 use serde_json::{Value as Json, json};
 use tokio::net::TcpListener;
 
-use crate::common::{TestClock, claims, outcome};
+use crate::common::{TestClock, claims, claims_with_members, outcome};
 
 fn open(data: &Path) -> LocalIssuer {
     LocalIssuer::open(data).expect("the issuer can be opened")
@@ -45,13 +45,15 @@ fn decode(token: &str) -> Json {
 #[tokio::test]
 async fn a_local_token_is_valid_and_has_the_granted_claims() {
     let issuer = LocalIssuer::in_memory().expect("keys can be made");
-    let token = token(&issuer, &claims());
+    let token = token(&issuer, &claims_with_members());
     let mut claims = decode(&token);
     let claims = claims.as_object_mut().expect("claims");
     let lasts = claims["exp"].as_i64().zip(claims["iat"].as_i64()).map(|(end, begin)| end - begin);
     assert_eq!(lasts, Some(3600));
     claims.remove("exp");
     claims.remove("iat");
+    let id = claims.remove("jti").expect("an id");
+    assert_eq!(id.as_str().map(str::len), Some(22), "16 random bytes");
     let expected = json!({
         "aud": "todo",
         "iss": "http://127.0.0.1:8080",
@@ -75,12 +77,49 @@ async fn one_claim_can_be_both_tenant_and_user() {
 
 #[tokio::test]
 async fn registered_claims_keep_their_meaning_for_any_claim_names() {
-    let names = Claims { tenant: "iss".to_owned(), roles: "exp".to_owned(), member_of: Some("aud".to_owned()) };
+    let member_of = Some("aud".to_owned());
+    let names = Claims { tenant: "iss".to_owned(), roles: "exp".to_owned(), member_of, ..claims() };
     let issuer = LocalIssuer::in_memory().expect("keys can be made");
     let claims = decode(&token(&issuer, &names));
     assert_eq!(claims["iss"], "http://127.0.0.1:8080");
     assert_eq!(claims["aud"], "todo");
     assert!(claims["exp"].is_i64());
+}
+
+#[test]
+fn a_token_always_lists_its_tenant_where_the_design_wants_it() {
+    let (issuer, names) = (LocalIssuer::in_memory().expect("keys can be made"), claims_with_members());
+    let grant = Grant {
+        audience: "todo",
+        claims: &names,
+        user: "u1",
+        tenant: Some("t1"),
+        roles: &[],
+        member_of: &[],
+        ttl: Duration::from_secs(1),
+    };
+    let claims = |grant: &Grant<'_>| decode(&issuer.issue(grant).expect("a token can be made"));
+    assert_eq!(claims(&grant)["memberOf"], json!(["t1"]));
+    assert_eq!(claims(&Grant { tenant: None, ..grant.clone() }).get("memberOf"), None);
+    assert_ne!(claims(&grant)["jti"], claims(&grant)["jti"]);
+}
+
+#[test]
+fn operator_roles_are_written_into_their_claim() {
+    let issuer = LocalIssuer::in_memory().expect("keys can be made");
+    let names = Claims { operator: Some("staff".to_owned()), ..claims() };
+    let roles = ["admin".to_owned(), "operator".to_owned()];
+    let grant = Grant {
+        audience: "todo",
+        claims: &names,
+        user: "u1",
+        tenant: None,
+        roles: &roles,
+        member_of: &[],
+        ttl: Duration::from_secs(1),
+    };
+    let claims = decode(&issuer.issue(&grant).expect("a token can be made"));
+    assert_eq!((&claims["roles"], &claims["staff"]), (&json!(["admin"]), &json!(["operator"])));
 }
 
 #[test]

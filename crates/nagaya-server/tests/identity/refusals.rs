@@ -73,10 +73,10 @@ async fn a_token_is_valid_in_its_period_with_half_a_minute_of_leeway() {
     check(json!({ "exp": NOW - 29 }), FINE).await;
     check(json!({ "exp": NOW - 29 + 1, "nbf": NOW + 30 }), FINE).await;
     check(json!({ "exp": f64::from(1_900_000_100) + 0.5 }), FINE).await;
-    check(json!({ "exp": u64::MAX }), FINE).await;
     check(json!({ "exp": NOW - 30 }), EXPIRED).await;
     check(json!({ "exp": 0 }), EXPIRED).await;
     check(json!({ "exp": i64::MIN }), EXPIRED).await;
+    check(json!({ "exp": u64::MAX }), TOO_LONG).await;
     check(json!({ "nbf": NOW + 31 }), TOO_EARLY).await;
     check(json!({ "nbf": i64::MAX }), TOO_EARLY).await;
     for (claim, value) in [("exp", Json::Null), ("exp", json!("1900000100")), ("exp", json!(true)), ("nbf", json!("x"))]
@@ -84,6 +84,41 @@ async fn a_token_is_valid_in_its_period_with_half_a_minute_of_leeway() {
         let expected = format!("401 bad_token: The claim `{claim}` of the token is missing or unusable.");
         check(json!({ claim: value }), &expected).await;
     }
+}
+
+const TOO_LONG: &str =
+    "401 bad_token: The token is valid for longer than is accepted here: from `iat` to `exp` at most 86400 seconds.";
+
+#[tokio::test]
+async fn a_token_lives_for_a_day_at_most_and_was_issued_in_the_past() {
+    check(json!({ "exp": NOW + 86_400 }), FINE).await;
+    check(json!({ "exp": NOW + 86_401 }), TOO_LONG).await;
+    check(json!({ "iat": NOW - 86_400 + 60, "exp": NOW + 60 }), FINE).await;
+    check(json!({ "iat": NOW - 86_400, "exp": NOW + 60 }), TOO_LONG).await;
+    check(json!({ "iat": i64::MIN }), TOO_LONG).await;
+    check(json!({ "iat": NOW + 30 }), FINE).await;
+    let future = "401 bad_token: The token was issued in the future, as its claim `iat` says.";
+    check(json!({ "iat": NOW + 31 }), future).await;
+    check(json!({ "iat": u64::MAX }), future).await;
+    for issued in [Json::Null, json!("1900000000"), json!(true)] {
+        check(json!({ "iat": issued }), "401 bad_token: The claim `iat` of the token is missing or unusable.").await;
+    }
+}
+
+#[tokio::test]
+async fn the_maximum_age_is_configurable() {
+    let (key, hand) = (Key::es256("a"), TestClock::new());
+    let provider = Provider::start(&[&key]).await;
+    let hour = || verifier(&provider.issuer(), &hand).max_token_age(Some(std::time::Duration::from_secs(3_600)));
+    let unlimited = || verifier(&provider.issuer(), &hand).max_token_age(None);
+    let token = |changes: Json| key.sign(&provider.claims_with(changes));
+    assert_eq!(outcome(&hour(), &token(json!({ "exp": NOW + 3_600 }))).await, FINE);
+    let expected = TOO_LONG.replace("86400", "3600");
+    assert_eq!(outcome(&hour(), &token(json!({ "exp": NOW + 3_601 }))).await, expected);
+    assert_eq!(outcome(&unlimited(), &token(json!({ "exp": u64::MAX }))).await, FINE);
+    assert_eq!(outcome(&unlimited(), &token(json!({ "iat": null }))).await, FINE);
+    // The future stays refused.
+    assert!(outcome(&unlimited(), &token(json!({ "iat": NOW + 31 }))).await.contains("in the future"));
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ async fn an_unreachable_issuer_is_trusted_by_its_cached_keys() {
     let mut provider = Provider::start(&[&key]).await;
     let verifier = verifier(&provider.issuer(), &hand);
     let fresh = |user: &str| {
-        let exp = crate::common::NOW + 100_000;
+        let exp = crate::common::NOW + 80_000;
         key.sign(&provider.claims_with(json!({ "sub": user, "exp": exp })))
     };
     let tokens: Vec<_> = (0..6).map(|user| fresh(&format!("u{user}"))).collect();
@@ -32,12 +32,37 @@ async fn an_unreachable_issuer_is_trusted_by_its_cached_keys() {
     }
     // An unknown key may be a new one.
     hand.pass(30);
-    let unseen = Key::other("b").sign(&provider.claims_with(json!({ "exp": crate::common::NOW + 100_000 })));
+    let unseen = Key::other("b").sign(&provider.claims_with(json!({ "exp": crate::common::NOW + 80_000 })));
     assert_eq!(outcome(&verifier, &unseen).await, UNREACHABLE);
     provider.publish(&[&key, &Key::other("b")]);
     provider.restart().await;
     hand.pass(5);
     assert_eq!(outcome(&verifier, &unseen).await, FINE);
+}
+
+/// An issuer may have removed a key meanwhile, because it was stolen.
+#[tokio::test]
+async fn cached_keys_are_trusted_for_a_limited_time() {
+    let (key, hand) = (Key::es256("a"), TestClock::new());
+    let mut provider = Provider::start(&[&key]).await;
+    let issuer = provider.issuer();
+    let limited = verifier(&issuer, &hand).max_key_age(Some(Duration::from_secs(7_200)));
+    let unlimited = verifier(&issuer, &hand).max_key_age(None);
+    let token =
+        |user: &str| key.sign(&provider.claims_with(json!({ "sub": user, "exp": crate::common::NOW + 80_000 })));
+    let (known, new) = (token("u1"), token("u2"));
+    assert_eq!(outcome(&limited, &known).await, FINE);
+    provider.stop().await;
+    hand.pass(7_200);
+    assert_eq!(outcome(&limited, &known).await, FINE);
+    hand.pass(1);
+    assert_eq!(outcome(&limited, &known).await, UNREACHABLE, "also with a token in the cache");
+    assert_eq!(outcome(&limited, &new).await, UNREACHABLE);
+    assert_eq!(outcome(&unlimited, &new).await, "u2@t1 admin");
+    provider.restart().await;
+    hand.pass(30);
+    assert_eq!(outcome(&limited, &known).await, FINE);
+    assert_eq!(outcome(&limited, &new).await, "u2@t1 admin");
 }
 
 #[tokio::test]
@@ -235,6 +260,22 @@ async fn short_keys_verify_nothing() {
             );
         }
     }
+}
+
+/// With the neutral point as public key, the neutral point and zero are a signature of every message.
+#[tokio::test]
+async fn a_key_of_small_order_does_not_make_forged_tokens_valid() {
+    use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+    let mut neutral = [0; 32];
+    neutral[0] = 1;
+    let jwk = json!({ "kty": "OKP", "crv": "Ed25519", "x": BASE64.encode(neutral), "kid": "a", "alg": "EdDSA" });
+    let provider = Provider::start(&[]).await;
+    provider.answer(&json!({ "keys": [jwk] }).to_string());
+    let part = |json: Json| BASE64.encode(json.to_string());
+    let signature = BASE64.encode([neutral, [0; 32]].concat());
+    let header = json!({ "alg": "EdDSA", "typ": "JWT", "kid": "a" });
+    let forged = format!("{}.{}.{signature}", part(header), part(provider.claims()));
+    assert_eq!(outcome(&verifier(&provider.issuer(), &TestClock::new()), &forged).await, NOT_PUBLISHED);
 }
 
 #[tokio::test]

@@ -79,7 +79,7 @@ async fn a_request_leaves_one_line_of_json_with_its_ids() {
     let path = "/notes/01ARZ3NDEKTSV4RRFFQ69G5FAV";
     assert_eq!(client.send(Method::GET, path, &ids, Body::empty()).await.status, 404);
 
-    let user = blake3::keyed_hash(&[7; 32], b"ann").to_hex();
+    let user = blake3::keyed_hash(&[7; 32], b"local ann").to_hex();
     let expected = json!({
         "level": "INFO",
         "target": "nagaya::access",

@@ -39,7 +39,8 @@ async fn every_example_of_a_new_item_is_accepted() {
         nagaya.ensure_tables().await.expect("the tables are created");
         let tenant = if system.name == "management" { "tenant_demo" } else { "demo" };
         let principal = Principal::new(tenant, "me");
-        let (tenant, operator) = (nagaya.tenant(&principal).expect("a tenant"), nagaya.operator("test", &principal));
+        let (tenant, operator) =
+            (nagaya.tenant(&principal).expect("a tenant"), nagaya.operator("a test of it", &principal));
         for (method, path, operation) in operations(&document).into_iter().filter(|(method, ..)| *method == "post") {
             let entity = operation["tags"][0].as_str().expect("a tag");
             let example = &operation["requestBody"]["content"]["application/json"]["example"];

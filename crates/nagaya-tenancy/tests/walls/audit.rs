@@ -149,7 +149,7 @@ async fn an_operators_actions_are_in_the_log_also_without_an_audit_entity() {
     // The todo design has no audit entity, the aiagent design has one.
     let nagaya = open(design("aiagent/single")).await;
     let application = json!({ "tenantName": "Acme", "applicantName": "Ann", "applicantEmail": "ann@example.com" });
-    let ops = operator(&nagaya, "sign-up");
+    let ops = operator(&nagaya, "a new sign-up");
     let made = ops.create("tenant_application", fields(application)).await.expect("an application");
     let id = made.text("applicationId").expect("an id").to_owned();
     ops.update("tenant_application", &[&id], fields(json!({ "status": "approved" })), None).await.expect("a change");
@@ -162,26 +162,44 @@ async fn an_operators_actions_are_in_the_log_also_without_an_audit_entity() {
     assert_eq!(actions[4..], ["audit.list"]);
     let update = log.iter().find(|entry| entry.action.ends_with("update")).expect("an entry");
     assert_eq!(update.changes["status"], json!({ "old": "pending", "new": "approved" }));
-    assert_eq!((update.reason.as_str(), update.actor.as_str(), update.tenant.as_deref()), ("sign-up", "op-1", None));
+    assert_eq!(
+        (update.reason.as_str(), update.actor.as_str(), update.tenant.as_deref()),
+        ("a new sign-up", "op-1", None)
+    );
+    assert_eq!(update.issuer, None, "it was done without a token");
     assert!(!format!("{log:?}").contains("ann@example.com"), "personal data is masked");
 
     let todo = open(design("todo/todo")).await;
     let within = operator(&todo, "a complaint").as_tenant("f-1").expect("a tenant");
     within.list(&List::by("todos_active")).await.expect("a page");
-    let log = operator(&todo, "a look").read_log(0, i64::MAX, None).await.expect("a page").entries;
+    let log = operator(&todo, "a look at the log").read_log(0, i64::MAX, None).await.expect("a page").entries;
     assert_eq!((log[0].action.as_str(), log[0].tenant.as_deref()), ("todo.list", Some("f-1")));
+}
+
+/// Two issuers may give the same user id to different people.
+#[tokio::test]
+async fn the_log_has_the_issuer_of_the_operator() {
+    let nagaya = open(design("todo/todo")).await;
+    for issuer in ["https://login.example.com", "local"] {
+        let principal = Principal { issuer: Some(issuer.into()), ..Principal::new("", "op-1") };
+        let within = nagaya.operator("a complaint", &principal).as_tenant("f-1").expect("a tenant");
+        within.list(&List::by("todos_active")).await.expect("a page");
+    }
+    let log = operator(&nagaya, "a look at the log").read_log(0, i64::MAX, None).await.expect("a page").entries;
+    let who: Vec<_> = log.iter().map(|entry| (entry.actor.as_str(), entry.issuer.as_deref())).collect();
+    assert_eq!(who[..2], [("op-1", Some("https://login.example.com")), ("op-1", Some("local"))]);
 }
 
 #[tokio::test]
 async fn the_log_is_paged_between_two_instants() {
     let nagaya = open(design("todo/todo")).await;
     let before = now();
-    let within = operator(&nagaya, "many").as_tenant("f-1").expect("a tenant");
+    let within = operator(&nagaya, "many changes").as_tenant("f-1").expect("a tenant");
     for _ in 0..230 {
         within.list(&List::by("todos_active")).await.expect("a page");
     }
     let after = now() + 1;
-    let ops = operator(&nagaya, "a look");
+    let ops = operator(&nagaya, "a look at the log");
     let mut found = Vec::new();
     let mut cursor: Option<String> = None;
     loop {
@@ -206,7 +224,7 @@ fn now() -> i64 {
 #[tokio::test]
 async fn an_operator_without_a_reason_reaches_nothing() {
     let (store, nagaya, _) = management().await;
-    for reason in ["", "  "] {
+    for reason in ["", "  ", "too short", "a long reason\nwith a line break"] {
         let ops = operator(&nagaya, reason);
         let within = ops.as_tenant("tenant_acme").expect("a tenant");
         assert_eq!(within.get("tenant", &[]).await.expect_err("no reason").code(), "no_reason");

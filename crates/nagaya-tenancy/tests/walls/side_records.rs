@@ -33,7 +33,7 @@ async fn check(nagaya: &Nagaya, entity: &str) {
         assert_eq!(names(&t10, entity, "a", limit).await, ["a-4"]);
         assert!(names(&empty, entity, "", limit).await.is_empty());
     }
-    let operator = nagaya.operator("looks", &Principal::new("", "op"));
+    let operator = nagaya.operator("looks around", &Principal::new("", "op"));
     let operator_records = operator.side_records(entity, "a-", None, 10).await.expect("a page");
     assert_eq!(operator_records.iter().map(|record| record.name.as_str()).collect::<Vec<_>>(), ["a-5"]);
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::common::{design, fields, open, tenant};
 
 fn subscription(nagaya: &Nagaya, is_stored: bool) -> Subscription {
-    let operator = nagaya.operator("a test", &Principal::new("", "tester"));
+    let operator = nagaya.operator("a test of it", &Principal::new("", "tester"));
     let subscription = operator.subscribe("test", &["agent"], SubscriptionOptions::default());
     if is_stored { subscription.with_checkpoint(operator, "agent", "position-test".to_owned()) } else { subscription }
 }

@@ -194,7 +194,7 @@ impl Backend {
 
     /// Deletes the stored position of the subscription.
     fn delete_position(&self) {
-        let operator = self.nagaya.operator("a test", &Principal::new("", "test"));
+        let operator = self.nagaya.operator("a test of it", &Principal::new("", "test"));
         self.runtime.block_on(async {
             let (entity, name) = ("saved_recipe", "followers-position");
             let position = operator.side_record(entity, RecordOwner::System, name).await.expect("it is read");

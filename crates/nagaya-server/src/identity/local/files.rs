@@ -12,12 +12,14 @@ use serde_json::{Value as Json, json};
 use super::{DEFAULT_URL, State, signer::Signer};
 use crate::identity::IssuerError;
 
-/// The directory `issuer` of a data directory: `keys.json`, a JWK set with private keys, and `issuer.json`.
-pub(super) struct Files(PathBuf);
+/// The directory `issuer` of a data directory: `keys.json`, a JWK set with private keys, `issuer.json`, and the list of revoked
+/// tokens.
+#[derive(Debug)]
+pub(in crate::identity) struct Files(PathBuf);
 
 impl Files {
     /// Creates the directory if it does not exist.
-    pub(super) fn at(data: &Path) -> Result<Self, IssuerError> {
+    pub(in crate::identity) fn at(data: &Path) -> Result<Self, IssuerError> {
         let path = data.join("issuer");
         // The data directory is private too, if it is created here.
         match private_folder().recursive(true).create(data).and_then(|()| private_folder().create(&path)) {
@@ -30,7 +32,7 @@ impl Files {
     }
 
     /// Locks the directory against other writers until the lock is dropped.
-    pub(super) fn lock(&self) -> Result<File, IssuerError> {
+    pub(in crate::identity) fn lock(&self) -> Result<File, IssuerError> {
         let path = self.0.join("lock");
         let lock = private_file()
             .read(true)
@@ -68,13 +70,19 @@ impl Files {
         self.replace("keys.json", &json!({ "keys": keys }))
     }
 
-    fn json(&self, name: &str) -> Result<Option<(PathBuf, Json)>, IssuerError> {
+    /// The content of a file; `None` if it does not exist.
+    pub(in crate::identity) fn json(&self, name: &str) -> Result<Option<(PathBuf, Json)>, IssuerError> {
         let path = self.0.join(name);
         match fs::read(&path) {
             Ok(bytes) => match serde_json::from_slice(&bytes) {
                 Ok(json) => Ok(Some((path, json))),
                 Err(error) => {
-                    Err(damaged(&path, &error.to_string(), if name == "keys.json" { LOST_KEYS } else { LOST_URLS }))
+                    let removal = match name {
+                        "keys.json" => LOST_KEYS,
+                        "issuer.json" => LOST_URLS,
+                        _ => LOST_REVOCATIONS,
+                    };
+                    Err(damaged(&path, &error.to_string(), removal))
                 }
             },
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -83,7 +91,7 @@ impl Files {
     }
 
     /// Writes a new file and renames it: readers see either the old content or the new one.
-    fn replace(&self, name: &str, json: &Json) -> Result<(), IssuerError> {
+    pub(in crate::identity) fn replace(&self, name: &str, json: &Json) -> Result<(), IssuerError> {
         let path = self.0.join(name);
         let written = replace_file(&path, |file| file.write_all(format!("{json:#}\n").as_bytes()));
         written.map_err(|error| failed(&path, "cannot be written", &error))
@@ -105,7 +113,8 @@ fn failed(path: &Path, what: &str, error: &std::io::Error) -> IssuerError {
 /// What removing a damaged file means.
 const LOST_KEYS: &str = "to start with a new key; tokens of the old key are refused then";
 const LOST_URLS: &str = "to start without it; tokens that name an earlier URL of the server are refused then";
+pub(in crate::identity) const LOST_REVOCATIONS: &str = "to start without it; revoked tokens are accepted again then";
 
-fn damaged(path: &Path, why: &str, removal: &str) -> IssuerError {
+pub(in crate::identity) fn damaged(path: &Path, why: &str, removal: &str) -> IssuerError {
     IssuerError::new(format!("{} is damaged: {why}; restore it, or remove it {removal}", path.display()))
 }

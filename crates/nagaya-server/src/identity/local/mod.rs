@@ -10,10 +10,12 @@ use std::{
     time::Duration,
 };
 
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use nagaya_store::Clock;
 use serde_json::{Map, Value as Json, json};
 
-use self::{files::Files, signer::Signer};
+pub(in crate::identity) use self::files::{Files, LOST_REVOCATIONS, damaged};
+use self::signer::Signer;
 use super::{Claims, IssuerError, keys::Keys};
 
 /// Its URL before a server has set one: the default address of a server.
@@ -52,7 +54,7 @@ pub struct Grant<'g> {
     pub tenant: Option<&'g str>,
     /// The roles.
     pub roles: &'g [String],
-    /// All tenants that the user belongs to, if the design has a claim for them; empty: the token does not say.
+    /// All tenants that the user belongs to, if the design has a claim for them; empty: only the tenant.
     pub member_of: &'g [String],
     /// How long it is valid.
     pub ttl: Duration,
@@ -172,6 +174,11 @@ impl LocalIssuer {
 
     /// Issues a token.
     pub fn issue(&self, grant: &Grant<'_>) -> Result<String, IssuerError> {
+        self.issue_with_id(grant).map(|(token, _)| token)
+    }
+
+    /// Issues a token, and gives its id (`jti`) too.
+    pub fn issue_with_id(&self, grant: &Grant<'_>) -> Result<(String, String), IssuerError> {
         let names = grant.claims;
         let user = grant.tenant.filter(|_| names.tenant == "sub").unwrap_or(grant.user);
         if user.is_empty() || grant.tenant == Some("") {
@@ -181,22 +188,32 @@ impl LocalIssuer {
         if let Some(tenant) = grant.tenant {
             claims.insert(names.tenant.clone(), json!(tenant));
         }
-        if !grant.roles.is_empty() {
-            claims.insert(names.roles.clone(), json!(grant.roles));
+        let of_operators = |role: &&String| names.operator.is_some() && names.operator_roles.contains(role);
+        let (operator_roles, roles): (Vec<_>, Vec<_>) = grant.roles.iter().partition(of_operators);
+        if !roles.is_empty() {
+            claims.insert(names.roles.clone(), json!(roles));
         }
-        if let Some(name) = names.member_of.as_ref().filter(|_| !grant.member_of.is_empty()) {
-            claims.insert(name.clone(), json!(grant.member_of));
+        if let Some(name) = names.operator.as_ref().filter(|_| !operator_roles.is_empty()) {
+            claims.insert(name.clone(), json!(operator_roles));
+        }
+        if let (Some(name), Some(tenant)) = (&names.member_of, grant.tenant) {
+            let member_of = if grant.member_of.is_empty() { json!([tenant]) } else { json!(grant.member_of) };
+            claims.insert(name.clone(), member_of);
         }
         // Last: the claims of a design must not replace the registered ones.
         let now = self.clock.seconds();
         let ttl = i64::try_from(grant.ttl.as_secs()).unwrap_or(i64::MAX);
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).map_err(|_| IssuerError::new("the system gives no random bytes"))?;
+        let id = BASE64.encode(id);
         claims.insert("iss".to_owned(), json!(self.url()));
         claims.insert("aud".to_owned(), json!(grant.audience));
         claims.insert("sub".to_owned(), json!(user));
+        claims.insert("jti".to_owned(), json!(id));
         claims.insert("iat".to_owned(), json!(now));
         claims.insert("exp".to_owned(), json!(now.saturating_add(ttl)));
         let token = self.read(|state| state.signers.last().and_then(|signer| signer.sign(&claims)));
-        token.ok_or_else(|| IssuerError::new("the token could not be signed"))
+        token.map(|token| (token, id)).ok_or_else(|| IssuerError::new("the token could not be signed"))
     }
 
     /// Whether it has, or has had, this URL.

@@ -24,6 +24,8 @@ pub struct LogEntry {
     pub action: String,
     /// Who did it.
     pub actor: String,
+    /// The issuer of the actor's token; `None`: it was done without a token, such as by a command.
+    pub issuer: Option<String>,
     /// Why.
     pub reason: String,
     /// The tenant that it concerns.
@@ -66,6 +68,7 @@ fn entry(
         at: state.settings.clock.millis(),
         action,
         actor: principal.user.to_string(),
+        issuer: principal.issuer.as_deref().map(str::to_owned),
         reason: reason.clone().unwrap_or_default(),
         tenant,
         target,
@@ -111,7 +114,13 @@ impl LogEntry {
             .with("%reason", text(&self.reason))
             .with("%target", text(&self.target))
             .with("%changes", values::to_store(Json::Object(self.changes.clone())));
-        for (name, value) in [("%tenant", &self.tenant), ("%request", &self.request), ("%address", &self.address)] {
+        let optional = [
+            ("%tenant", &self.tenant),
+            ("%issuer", &self.issuer),
+            ("%request", &self.request),
+            ("%address", &self.address),
+        ];
+        for (name, value) in optional {
             if let Some(value) = value {
                 item.insert(name, text(value));
             }
@@ -125,6 +134,7 @@ impl LogEntry {
             at: item.get("%at")?.as_number()?.try_into().ok()?,
             action: text("%action")?,
             actor: text("%actor")?,
+            issuer: text("%issuer"),
             reason: text("%reason")?,
             tenant: text("%tenant"),
             target: text("%target")?,

@@ -84,6 +84,7 @@ impl DeletionRecord {
             .with(PHASE, self.phase.name());
         let optional = [
             ("%tenant", self.scope.tenant()),
+            ("%issuer", self.principal.issuer.as_deref()),
             ("%request", self.principal.request.as_deref()),
             ("%address", self.principal.address.as_deref()),
             ("%reason", self.reason.as_deref()),
@@ -117,6 +118,7 @@ impl DeletionRecord {
             [Phase::Marking, Phase::Removing, Phase::Restoring].into_iter().find(|each| each.name() == phase)?;
         let tenant = shared("%tenant");
         let principal = Principal {
+            issuer: shared("%issuer"),
             request: shared("%request"),
             address: shared("%address"),
             ..Principal::new(tenant.clone().unwrap_or_default(), text("%user")?)

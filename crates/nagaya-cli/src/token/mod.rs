@@ -1,4 +1,6 @@
-//! `nagaya token`: tokens of the local issuer, and its keys.
+//! `nagaya token`: tokens of the local issuer, its keys, and revoked tokens.
+
+mod revoke;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -8,6 +10,9 @@ use nagaya_server::{Claims, Grant, LocalIssuer, System};
 use serde_json::{Value as Json, json};
 
 use super::{Outcome, duration::parse_duration, output::print, source};
+
+/// How long tokens may live by default.
+const MAX_TOKEN_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Print a token of the local issuer
 ///
@@ -53,6 +58,9 @@ enum Subcommand {
         #[command(flatten)]
         keys: KeyArgs,
     },
+    Revoke(revoke::RevokeArgs),
+    /// List the revoked tokens of systems
+    Revocations(revoke::ListArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -81,8 +89,11 @@ impl KeyArgs {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
-    if let Some(Subcommand::Rotate { forget, keys }) = &args.subcommand {
-        return rotate(keys, *forget);
+    match &args.subcommand {
+        Some(Subcommand::Rotate { forget, keys }) => return rotate(keys, *forget),
+        Some(Subcommand::Revoke(args)) => return revoke::revoke(args),
+        Some(Subcommand::Revocations(args)) => return revoke::list(args),
+        None => {}
     }
     let Some(made) = issue(args)? else { return Ok(Outcome::FoundProblem) };
     let text = format!("{}\n", made["token"].as_str().unwrap_or_default());
@@ -102,7 +113,7 @@ fn issue(args: &Args) -> anyhow::Result<Option<Json>> {
         args.keys.has_issuer("pass --create to create new ones there")?;
     }
     let issuer = LocalIssuer::open(&args.keys.data)?;
-    let token = issuer.issue(&Grant {
+    let (token, id) = issuer.issue_with_id(&Grant {
         audience: &system.name,
         claims: &claims,
         user,
@@ -113,6 +124,7 @@ fn issue(args: &Args) -> anyhow::Result<Option<Json>> {
     })?;
     Ok(Some(json!({
         "token": token,
+        "tokenId": id,
         "issuer": issuer.url(),
         "audience": system.name,
         "user": user,
@@ -172,7 +184,21 @@ fn notes(design: &Design, args: &Args, claims: &Claims) -> Vec<String> {
             known.join(", ")
         ));
     }
-    let user = args.user.as_ref().filter(|_| claims.tenant == "sub");
+    if args.ttl > MAX_TOKEN_AGE {
+        notes.push(
+            "servers refuse tokens that live for more than 24 hours, unless --max-token-age allows it".to_owned(),
+        );
+    }
+    let is_operator = design.is_operator(&args.roles);
+    if is_operator && claims.operator.is_none() && claims.tenant == "sub" {
+        notes.push(
+            "each user of this system is a tenant, and no tenant is an operator; the design needs `operator` in [tenant]"
+                .to_owned(),
+        );
+    } else if is_operator && args.tenant.is_some() {
+        notes.push("the roles of operators count only in a token without a tenant; leave --tenant out".to_owned());
+    }
+    let user = args.user.as_ref().filter(|_| claims.tenant == "sub" && !is_operator);
     match args.tenant.as_ref().or(user) {
         Some(tenant) => {
             let field = design.entities.iter().find_map(|entity| {
@@ -186,7 +212,7 @@ fn notes(design: &Design, args: &Args, claims: &Claims) -> Vec<String> {
                 ));
             }
         }
-        None if claims.tenant != "sub" && !design.is_operator(&args.roles) => {
+        None if claims.tenant != "sub" && !is_operator => {
             notes.push("the token has no tenant, and only operators can do without; give --tenant".to_owned());
         }
         None => {}
@@ -273,6 +299,10 @@ mod tests {
         assert_eq!(noted("--system aiagent --tenant t1 --role admin"), "");
         assert!(noted("--system aiagent --tenant t1").contains("give --role with "));
         assert!(noted("--system aiagent --role admin").contains("give --tenant"));
+        assert_eq!(noted("--system aiagent --role operator"), "");
+        assert!(noted("--system aiagent --tenant t1 --role operator").contains("leave --tenant out"));
+        assert!(noted("--system kondate --user u1 --role operator").contains("`operator` in [tenant]"));
+        assert!(noted("--system aiagent --tenant t1 --role admin --ttl 7d").contains("--max-token-age"));
         assert!(noted(&format!("--system aiagent --tenant {long} --role admin")).starts_with("no item can belong to"));
     }
 

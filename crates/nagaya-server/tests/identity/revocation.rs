@@ -1,0 +1,149 @@
+//! Revoked tokens.
+
+use std::{sync::Arc, time::Duration};
+
+use nagaya_server::{
+    Issuer, LocalIssuer, Revocation, RevocationFollower, RevocationStore, Revocations, RevokedSubject, Verifier,
+};
+use nagaya_tenancy::Nagaya;
+use nagaya_testing::{ManualClock, memory_store, system_design};
+use serde_json::json;
+
+use crate::common::{AUDIENCE, Key, NOW, Provider, TestClock, claims, eventually, issue, outcome, verifier};
+
+const FINE: &str = "u1@t1 admin";
+const REVOKED: &str = "401 bad_token: The token has been revoked.";
+
+fn token(id: &str) -> RevokedSubject {
+    RevokedSubject::Token(id.to_owned())
+}
+
+fn user(issuer: &str) -> RevokedSubject {
+    RevokedSubject::User { issuer: issuer.to_owned(), id: "u1".to_owned() }
+}
+
+fn tenant(name: &str) -> RevokedSubject {
+    RevokedSubject::Tenant(name.to_owned())
+}
+
+fn before(subject: RevokedSubject, issued_before: i64) -> Revocation {
+    Revocation { subject, issued_before }
+}
+
+#[tokio::test]
+async fn a_revoked_token_is_refused_at_once_also_from_the_cache() {
+    let (key, hand) = (Key::es256("a"), TestClock::new());
+    let provider = Provider::start(&[&key]).await;
+    let list = Arc::new(Revocations::default());
+    let verifier = verifier(&provider.issuer(), &hand).revocations(&list);
+    let token_of = |id: &str, issued: i64| key.sign(&provider.claims_with(json!({ "jti": id, "iat": issued })));
+    let (one, other, newer) = (token_of("j-1", NOW - 60), token_of("j-2", NOW - 60), token_of("j-3", NOW));
+    let all = async || {
+        let mut all = Vec::new();
+        for token in [&one, &other, &newer] {
+            all.push(outcome(&verifier, token).await == FINE);
+            assert_eq!(outcome(&verifier, token).await, if all.last() == Some(&true) { FINE } else { REVOKED });
+        }
+        all
+    };
+    assert_eq!(all().await, [true, true, true]);
+    list.replace([before(token("j-1"), NOW)]);
+    assert_eq!(all().await, [false, true, true]);
+    for subject in [user(&provider.url()), tenant("t1")] {
+        list.replace([before(subject, NOW)]);
+        assert_eq!(all().await, [false, false, true]);
+    }
+    // Another issuer's user of the same name, and another tenant.
+    list.replace([before(user("local"), NOW), before(tenant("t2"), NOW)]);
+    assert_eq!(all().await, [true, true, true]);
+}
+
+#[tokio::test]
+async fn a_long_request_can_check_its_caller_again() {
+    let (key, hand) = (Key::es256("a"), TestClock::new());
+    let provider = Provider::start(&[&key]).await;
+    let list = Arc::new(Revocations::default());
+    let verifier = verifier(&provider.issuer(), &hand).revocations(&list);
+    let caller = verifier.caller(&key.sign(&provider.claims())).await.expect("the token is good");
+    assert!(verifier.check_again(&caller).is_ok());
+    list.replace([before(tenant("t1"), NOW + 1)]);
+    assert!(verifier.check_again(&caller).is_err());
+    list.replace([]);
+    assert!(verifier.check_again(&caller).is_ok());
+    hand.pass(3_600 + 30);
+    assert!(verifier.check_again(&caller).is_err());
+}
+
+/// Checks that two stores of the same list see what either writes, and that entries go when they are not needed.
+async fn check_store(one: &RevocationStore, other: &RevocationStore) {
+    let keep = |entry: &Revocation| entry.issued_before > 10;
+    assert_eq!(one.list().await.expect("a list"), []);
+    one.add(before(token("j/1 長"), 100), keep).await.expect("it is written");
+    one.add(before(tenant("t1"), 5), keep).await.expect("it is written");
+    other.add(before(user("local"), 90), keep).await.expect("it is written");
+    let both = [before(token("j/1 長"), 100), before(user("local"), 90)];
+    assert_eq!(one.list().await.expect("a list"), both);
+    // The later time stays.
+    other.add(before(token("j/1 長"), 50), keep).await.expect("it is written");
+    one.add(before(user("local"), 95), keep).await.expect("it is written");
+    let both = [before(token("j/1 長"), 100), before(user("local"), 95)];
+    assert_eq!(other.list().await.expect("a list"), both);
+    let many = (0..20).map(|at| {
+        let store = if at % 2 == 0 { one.clone() } else { other.clone() };
+        tokio::spawn(async move { store.add(before(tenant(&format!("t{at}")), 1_000), keep).await })
+    });
+    for adding in many.collect::<Vec<_>>() {
+        adding.await.expect("no panic").expect("it is written");
+    }
+    assert_eq!(one.list().await.expect("a list").len(), 22);
+}
+
+#[tokio::test]
+async fn processes_on_one_directory_share_a_list_for_each_system() {
+    let data = tempfile::tempdir().expect("a directory");
+    let open = |system: &str| RevocationStore::in_directory(data.path(), system).expect("a directory");
+    check_store(&open("todo"), &open("todo")).await;
+    assert_eq!(open("kondate").list().await.expect("a list"), [], "another system has another list");
+    open("kondate").add(before(tenant("t1"), 1), |_| true).await.expect("it is written");
+    assert_eq!(open("todo").list().await.expect("a list").len(), 22);
+    // A list that cannot be read is no empty list.
+    for text in ["", "{}", r#"{"systems":{"todo":[{}]}}"#] {
+        std::fs::write(data.path().join("issuer/revocations.json"), text).expect("it can be written");
+        let error = open("todo").list().await.expect_err("it is damaged").to_string();
+        assert!(error.contains("revocations.json is damaged") && error.contains("accepted again"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn processes_on_the_same_tables_share_a_list() {
+    for design in ["todo/todo", "aiagent/multi"] {
+        let store = memory_store(&ManualClock::default());
+        let open = || Nagaya::open(system_design(design), Arc::clone(&store));
+        open().ensure_tables().await.expect("the tables are made");
+        check_store(&RevocationStore::in_tables(&open()), &RevocationStore::in_tables(&open())).await;
+    }
+}
+
+#[tokio::test]
+async fn a_running_server_follows_the_list() {
+    let (data, hand) = (tempfile::tempdir().expect("a directory"), TestClock::new());
+    let local = Arc::new(LocalIssuer::open(data.path()).expect("keys can be made").with_clock(hand.clock()));
+    let store = RevocationStore::in_directory(data.path(), AUDIENCE).expect("a directory");
+    let list = Arc::new(Revocations::default());
+    let verifier = Verifier::new(claims(), hand.clock()).trust(&Issuer::local(&local), AUDIENCE).revocations(&list);
+    let day = Some(Duration::from_secs(86_400));
+    let follower = RevocationFollower::start(Arc::clone(&list), store.clone(), hand.clock(), day).await;
+    let following = tokio::spawn(follower.expect("the list is read").follow());
+    let token = issue(&local);
+    assert_eq!(outcome(&verifier, &token).await, FINE);
+    // A command, in another process.
+    let command = RevocationStore::in_directory(data.path(), AUDIENCE).expect("a directory");
+    command.add(before(user("local"), NOW + 1), |_| true).await.expect("it is written");
+    eventually(|| list.len() == 1).await;
+    assert_eq!(outcome(&verifier, &token).await, REVOKED);
+    // When no token of it can be valid any more, the entry is not in force any more.
+    hand.pass(86_400 + 32);
+    eventually(|| list.is_empty()).await;
+    drop((verifier, list));
+    tokio::time::timeout(Duration::from_secs(30), following).await.expect("it ends").expect("no panic");
+}
