@@ -1,6 +1,6 @@
 //! The syntax of field values as text: which texts are valid, their order and their length in keys.
 
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
 use jiff::{SignedDuration, Timestamp, ToSpan, civil::Date};
 use regex::Regex;
@@ -152,6 +152,8 @@ pub(crate) struct TextSyntax {
     pub(crate) one_of: Vec<String>,
     pub(crate) also: Option<Pattern>,
     pub(crate) format: Option<StringFormat>,
+    /// The schemes of addresses; empty: `http` and `https`.
+    pub(crate) schemes: Vec<String>,
     pub(crate) min_chars: usize,
     pub(crate) max_chars: usize,
     /// The least and the greatest value of an integer.
@@ -178,6 +180,7 @@ impl TextSyntax {
                     && (self.one_of.is_empty() || self.one_of.iter().any(|choice| choice == text))
                     && self.pattern.as_ref().is_none_or(|pattern| pattern.accepts(text))
                     && self.format.is_none_or(|format| format.accepts(text))
+                    && (self.format != Some(StringFormat::Uri) || self.accepts_scheme(text))
             }
             ScalarType::Integer => text.parse().is_ok_and(|number| self.is_in_bounds(number)),
             ScalarType::Boolean => matches!(text, "true" | "false"),
@@ -188,6 +191,29 @@ impl TextSyntax {
             ScalarType::Date => is_date(text),
             ScalarType::Ulid => is_ulid(rest),
             ScalarType::Uuid => is_uuid(rest),
+        }
+    }
+
+    /// Whether the scheme of an address is allowed. Schemes have no case.
+    fn accepts_scheme(&self, text: &str) -> bool {
+        let scheme = text.split(':').next().unwrap_or_default();
+        self.schemes().any(|allowed| allowed.eq_ignore_ascii_case(scheme))
+    }
+
+    /// The schemes that addresses may have.
+    pub(crate) fn schemes(&self) -> impl Iterator<Item = &str> {
+        let usual: &[&str] = if self.schemes.is_empty() { &["http", "https"] } else { &[] };
+        usual.iter().copied().chain(self.schemes.iter().map(String::as_str))
+    }
+
+    /// A text as it is compared: in keys and unique constraints. E-mail addresses have no case.
+    pub(crate) fn comparable<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self.format {
+            // Lower-case letters of ASCII are the usual case, and need no copy.
+            Some(StringFormat::Email) if !text.bytes().all(|each| each.is_ascii() && !each.is_ascii_uppercase()) => {
+                text.to_lowercase().into()
+            }
+            _ => text.into(),
         }
     }
 
