@@ -45,9 +45,9 @@ fn have_different_prefixes(left: &Template, right: &Template) -> bool {
 /// The size limit of an automaton. A larger pattern counts as matching anything.
 const MAX_AUTOMATON_BYTES: usize = 1 << 18;
 /// The size limit of what an automaton is built from.
-const MAX_NFA_BYTES: usize = 1 << 22;
+const MAX_NFA_BYTES: usize = 1 << 20;
 /// The most that all comparisons of a design may cost: in states of automata that are built or visited.
-const BUDGET: usize = 400_000;
+const BUDGET: usize = 100_000;
 /// About how many bytes of an automaton take as long to build as one state takes to visit.
 const BYTES_PER_STEP: usize = 64;
 
@@ -198,6 +198,10 @@ impl Languages {
         let accepts = |(a, b): (StateID, StateID)| {
             left.is_match_state(left.next_eoi_state(a)) && right.is_match_state(right.next_eoi_state(b))
         };
+        // Bytes of one class lead to the same states: one of each class is enough.
+        let mut classes = HashSet::new();
+        let class = |byte: u8| (left.byte_classes().get(byte), right.byte_classes().get(byte));
+        let bytes: Vec<u8> = BYTES_BY_READABILITY.into_iter().filter(|byte| classes.insert(class(*byte))).collect();
         let mut seen = HashSet::from([first]);
         // Each step refers to the previous one, so that the text can be read back.
         let mut steps: Vec<(usize, u8)> = vec![(usize::MAX, 0)];
@@ -210,7 +214,7 @@ impl Languages {
             if accepts((a, b)) {
                 return Some(text_of_steps(&steps, step));
             }
-            for byte in BYTES_BY_READABILITY {
+            for &byte in &bytes {
                 let next = (left.next_state(a, byte), right.next_state(b, byte));
                 if !left.is_dead_state(next.0) && !right.is_dead_state(next.1) && seen.insert(next) {
                     steps.push((step, byte));

@@ -248,7 +248,8 @@ impl Resolver<'_> {
 
     /// A pattern, compiled once even if many fields share it.
     fn compiled(&mut self, text: &SpannedText) -> &Result<Pattern, String> {
-        self.patterns.entry(text.value.clone()).or_insert_with(|| Pattern::new(&text.value))
+        let budget = &mut self.pattern_budget;
+        self.patterns.entry(text.value.clone()).or_insert_with(|| Pattern::new(&text.value, budget))
     }
 
     fn pattern(&mut self, text: &SpannedText) -> Option<Pattern> {

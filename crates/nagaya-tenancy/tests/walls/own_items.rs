@@ -5,13 +5,10 @@ use std::sync::Arc;
 use nagaya_design::Verb;
 use nagaya_store::{Item, Key, Write};
 use nagaya_tenancy::{Expected, List, Nagaya, Principal, Tenant};
-use nagaya_testing::{Call, Fault, parse_design};
+use nagaya_testing::{Call, Fault, InstrumentedStore, parse_design};
 use serde_json::json;
 
-use crate::{
-    common::fields,
-    fault_stores::{logged, memory},
-};
+use crate::{common::fields, fault_stores::memory};
 
 const DESIGN: &str = r##"
 name    = "notes"
@@ -158,15 +155,15 @@ async fn an_item_of_another_user_cannot_be_read_listed_counted_or_referred_to() 
 /// Between the read and the write the item is deleted, and another user creates one under the same id.
 #[tokio::test]
 async fn an_item_that_changes_its_owner_meanwhile_is_not_changed() {
-    let store = logged();
+    let inner = memory();
+    let store = InstrumentedStore::new(Arc::clone(&inner));
     let nagaya = Nagaya::open(parse_design(DESIGN), Arc::clone(&store) as Arc<dyn nagaya_store::Store>);
     nagaya.ensure_tables().await.expect("the tables are made");
     let hana = user(&nagaya, "hana", &["writer"]);
     hana.create("note", fields(json!({ "noteId": "n1" }))).await.expect("it is new");
-    let mut item = store.get("main", &Key::new("TEAM#t1", "NOTE#n1")).await.expect("a read").expect("an item");
+    let mut item = inner.get("main", &Key::new("TEAM#t1", "NOTE#n1")).await.expect("a read").expect("an item");
     item.insert("authorId", "ren");
     let replaced = Arc::new(std::sync::Mutex::new(Some(item)));
-    let inner = Arc::clone(&store);
     store.inject(
         Fault::run_before(move |_: &Call| {
             let (inner, item): (_, Option<Item>) = (Arc::clone(&inner), replaced.lock().expect("a lock").take());
