@@ -14,7 +14,7 @@ use std::{
 use nagaya_attack::{
     self as attack, Action, AttackClient, BoxFuture, Engine, Gateway, MAX_PAGES, Observation, Options, UNSUPPORTED,
 };
-use nagaya_design::{Design, Entity, Verb};
+use nagaya_design::{DefaultValue, Design, Entity, Field, Verb};
 use nagaya_embedded::EmbeddedStore;
 use nagaya_server::{Claims, Grant, Issuer, Limits, LocalIssuer, Operation, Route, Server, System, Verifier, routes};
 use nagaya_store::{Clock, StoreFuture};
@@ -105,7 +105,12 @@ impl Client {
             }
             Action::Create(name, fields) => {
                 let route = find(Verb::Create, name)?;
-                Some(self.send(route, &[], &[], Some(&Json::Object(fields.clone())), None))
+                // The server takes the caller from the token, and refuses bodies that name one.
+                let entity = self.design.entity(name)?;
+                let is_caller = |field: &Field| field.default == Some(DefaultValue::Caller);
+                let mut fields = fields.clone();
+                fields.retain(|name, _| !entity.field(name).is_some_and(is_caller));
+                Some(self.send(route, &[], &[], Some(&Json::Object(fields)), None))
             }
             Action::Update(name, id, patch, expected) => {
                 let route = find(Verb::Update, name)?;
