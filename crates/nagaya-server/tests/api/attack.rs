@@ -14,7 +14,7 @@ use std::{
 use nagaya_attack::{
     self as attack, Action, AttackClient, BoxFuture, Engine, Gateway, MAX_PAGES, Observation, Options, UNSUPPORTED,
 };
-use nagaya_design::{DefaultValue, Design, Entity, Field, Verb};
+use nagaya_design::{Design, Entity, Field, Verb};
 use nagaya_embedded::EmbeddedStore;
 use nagaya_server::{Claims, Grant, Issuer, Limits, LocalIssuer, Operation, Route, Server, System, Verifier, routes};
 use nagaya_store::{Clock, StoreFuture};
@@ -105,11 +105,11 @@ impl Client {
             }
             Action::Create(name, fields) => {
                 let route = find(Verb::Create, name)?;
-                // The server takes the caller from the token, and refuses bodies that name one.
+                // The server refuses bodies with fields that it sets itself.
                 let entity = self.design.entity(name)?;
-                let is_caller = |field: &Field| field.default == Some(DefaultValue::Caller);
+                let is_set = |field: &Field| field.default.is_some() && field.why_not_writable().is_some();
                 let mut fields = fields.clone();
-                fields.retain(|name, _| !entity.field(name).is_some_and(is_caller));
+                fields.retain(|name, _| !entity.field(name).is_some_and(is_set));
                 Some(self.send(route, &[], &[], Some(&Json::Object(fields)), None))
             }
             Action::Update(name, id, patch, expected) => {
