@@ -34,8 +34,9 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
 fn shared_id(entity: &Entity) -> bool {
     let is_generated = |path: &str| entity.field(path).is_some_and(|field| field.default == Some(DefaultValue::New));
     let mut paths = entity.key.partition.fields().chain(entity.key.sort.fields());
-    // A key wall has the tenant in the key, or is reported.
+    // A key wall has the tenant in the key, or is reported; so is an entity without a tenant.
     entity.is_written_by_tenant()
+        && entity.tenant.is_some()
         && entity.wall != Wall::Key
         && !paths.any(|path| Some(path) == entity.tenant.as_deref() || is_generated(path))
 }
