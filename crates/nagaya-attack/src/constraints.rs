@@ -1,6 +1,6 @@
 //! Uniqueness and references as oracles, and write sets that name others' items.
 
-use nagaya_design::{Entity, Wall};
+use nagaya_design::{DefaultValue, Entity, Field, Wall};
 use serde_json::{Map, Value as Json};
 
 use super::json;
@@ -51,7 +51,11 @@ async fn references_to_items_of_other_tenants_are_not_found(scenario: &mut Scena
         .map(|(entity, fields)| (entity.clone(), fields))
         .collect();
     for (entity, fields) in scenario.sample(drafts) {
-        for field in entity.fields.iter().filter(|field| entity.tenant.as_deref() != Some(field.name.as_str())) {
+        // The tenant and the caller come from the token.
+        let is_chosen = |field: &&Field| {
+            entity.tenant.as_deref() != Some(field.name.as_str()) && field.default != Some(DefaultValue::Caller)
+        };
+        for field in entity.fields.iter().filter(is_chosen) {
             let Some(target) = field.reference.as_ref().map(|reference| reference.entity.clone()) else { continue };
             let is_own = |id: &[String]| scenario.own_items.iter().any(|own| own.entity == target && own.id == id);
             let of_target = scenario

@@ -36,6 +36,9 @@ pub(super) fn fields(
             continue;
         }
         let is_id = ids.contains(&name);
+        if field.default == Some(DefaultValue::Caller) && !is_id {
+            continue;
+        }
         let constraint = entity.unique.iter().find(|unique| unique.fields.iter().any(|unique| unique == name));
         let shared = is_id && entity.wall != Wall::Key || constraint.is_some_and(|unique| !unique.within_tenant);
         let value = match (is_id || constraint.is_some(), shared) {

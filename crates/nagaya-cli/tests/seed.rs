@@ -293,6 +293,7 @@ name  = { type = "string", min = 1, max = 40 }
 table  = "app"
 key    = { PK = "ORG#{orgId}", SK = "NODE#{nodeId:05}" }
 unique = [{ fields = ["code"], within = "all" }]
+names  = "first-come"
 
 [entity.node.fields]
 orgId   = { type = "uuid", references = { entity = "org" } }

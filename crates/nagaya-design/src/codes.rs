@@ -50,6 +50,7 @@ codes! {
     Warning PERSONAL_IN_KEY       "NG0110" "personal data in a key";
 
     Error   SHARED_PARTITION      "NG0111" "two tenants that can share a partition";
+    Error   SHARED_NAMES          "NG0112" "names that callers choose and all tenants share";
 
     // Templates and keys.
     Error   TEMPLATE_SYNTAX       "NG0201" "a template that cannot be read";
@@ -69,6 +70,7 @@ codes! {
     Error   SHADOWED_QUERY        "NG0302" "a query that also reads another entity";
     Error   UNDECLARED_INDEX      "NG0303" "an entity in an index that it does not declare";
     Warning HOT_PARTITION         "NG0304" "a partition that is the same for all items";
+    Error   TOO_COMPLEX           "NG0305" "keys that take too long to compare";
 
     // Access patterns and conditions.
     Error   NOT_SERVED            "NG0401" "an access pattern that no key or index serves";
@@ -78,6 +80,7 @@ codes! {
     Error   CONDITION_FIELD       "NG0405" "a condition on a field that does not exist";
     Error   CONDITION_VALUE       "NG0406" "a condition with a value that its field cannot have";
     Error   BAD_SELECTION         "NG0407" "an invalid projection, limit or parameter";
+    Error   COMPARED_ADDRESS      "NG0408" "a condition that compares e-mail addresses";
 
     // Fields.
     Error   BAD_DEFAULT           "NG0501" "a default that does not fit its field";
@@ -86,6 +89,7 @@ codes! {
     Error   BAD_CHOICES           "NG0504" "choices that are empty, repeated or of the wrong type";
     Error   NEVER_SET             "NG0505" "a required field that cannot be set";
     Error   BAD_SINCE             "NG0506" "a `since` time that cannot follow its condition";
+    Warning WRITABLE_VERDICT      "NG0507" "a field by which callers could grant themselves something";
 
     // Constraints of entities.
     Error   UNIQUE_NOT_KEPT       "NG0601" "a unique constraint that cannot be enforced";
@@ -95,6 +99,8 @@ codes! {
     Error   BAD_SOFT_DELETE       "NG0605" "a soft delete that its fields cannot express";
     Error   BAD_TTL               "NG0606" "an expiry that the table cannot keep";
     Error   BAD_AUDIT             "NG0607" "an audit that its entity cannot hold";
+    Error   HIDDEN_REFERENCE      "NG0608" "a reference to items that its writer cannot see";
+    Error   BAD_OWNER             "NG0609" "an owner that the token does not set";
 
     // Schema versions.
     Error   SCHEMA_GAP            "NG0701" "a gap in a schema-version chain";

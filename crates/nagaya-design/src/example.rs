@@ -128,7 +128,10 @@ impl Field {
         let words = words(&self.name);
         let plain = match form.format {
             Some(StringFormat::Email) => "hanako@example.com".to_owned(),
-            Some(StringFormat::Uri) => format!("https://example.com/{}", words.replace(' ', "-")),
+            Some(StringFormat::Uri) => {
+                let scheme = form.schemes().find(|scheme| *scheme == "https").or(form.schemes().next());
+                format!("{}://example.com/{}", scheme.unwrap_or("https"), words.replace(' ', "-"))
+            }
             Some(StringFormat::Hostname) => "example.com".to_owned(),
             Some(StringFormat::Ip) => "192.0.2.1".to_owned(),
             Some(StringFormat::Slug) => words.replace(' ', "-"),

@@ -1,6 +1,6 @@
 //! Fields: their types and limits, and whether they accept a value.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use crate::{
     condition::Condition,
     diagnostic::{Span, a},
     named::named,
-    text_syntax::{self, TextSyntax, TimestampPrecision},
+    text_syntax::{self, StringFormat, TextSyntax, TimestampPrecision},
     tree::SpannedText,
 };
 
@@ -65,6 +65,8 @@ pub enum DefaultValue {
     New,
     /// The current time or day.
     Now,
+    /// The user of the token. Callers cannot set such a field.
+    Caller,
     /// A constant.
     Constant(Value),
 }
@@ -159,6 +161,11 @@ impl Field {
         self.text_syntax.as_ref().map_or("", |form| &form.prefix)
     }
 
+    /// A text of this field as unique constraints and keys compare it: e-mail addresses have no case.
+    pub fn comparable<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.text_syntax.as_ref().map_or(Cow::Borrowed(text), |form| form.comparable(text))
+    }
+
     /// A time (milliseconds since 1970) as a value of this field; `None` unless it is a timestamp or date.
     pub fn timestamp_value(&self, millis: i64) -> Option<Value> {
         let instant = jiff::Timestamp::from_millisecond(millis).ok()?;
@@ -172,9 +179,10 @@ impl Field {
 
     /// Why callers cannot set it; `None`: they can.
     pub fn why_not_writable(&self) -> Option<String> {
-        match &self.since {
-            Some(condition) => Some(format!("follows from `{condition}`; leave it out")),
-            None => self.readonly.then(|| "is set by the system; leave it out".to_owned()),
+        match (&self.since, &self.default) {
+            (Some(condition), _) => Some(format!("follows from `{condition}`; leave it out")),
+            (None, Some(DefaultValue::Caller)) => Some("comes from the token; leave it out".to_owned()),
+            (None, _) => self.readonly.then(|| "is set by the system; leave it out".to_owned()),
         }
     }
 
@@ -291,6 +299,9 @@ impl Field {
                     }
                     if let Some(format) = form.format {
                         text += &format!(" in the form of {}", a(format.name()));
+                    }
+                    if form.format == Some(StringFormat::Uri) {
+                        text += &format!(" that starts with {}:", form.schemes().collect::<Vec<_>>().join(": or "));
                     }
                 }
                 text

@@ -63,6 +63,9 @@ const fn only_for(types: &'static [&'static str], name: &'static str, kind: Valu
 
 use ValueKind::{Any, Boolean, Either, Integer, ListOf, Named, OneOf, Pair, Text};
 
+/// The value of `names`.
+pub(crate) const FIRST_COME: &str = "first-come";
+
 /// The types that a field can have.
 pub(crate) const TYPES: &[&str] =
     &["string", "number", "integer", "boolean", "timestamp", "date", "ulid", "uuid", "list", "map", "any"];
@@ -144,7 +147,8 @@ tables! {
     ROLE "a role" {
         optional "description": Text, "Whose role it is, for the generated documentation.";
         optional "may": ListOf(&Text),
-            "What it permits: `*`, `ENTITY.VERB`, `ENTITY.*` or `*.VERB`. Verbs: `create`, `read`, `update`, `delete`.";
+            "What it permits: `*`, `ENTITY.VERB`, `ENTITY.*` or `*.VERB`. Verbs: `create`, `read`, `update`, `delete`. \
+             `ENTITY.VERB:own` and `ENTITY.*:own` permit it on the caller's own items only.";
         optional "operator": Boolean,
             "Whether it is the role of operators, who reach what is behind the wall `system`. Default: `false`.";
     }
@@ -195,6 +199,12 @@ tables! {
         optional "tenant": Either(&[Text, Boolean]),
             "The field that holds its tenant, where it is not the design's tenant field; `false`: it belongs to no \
              tenant and only an operator writes it.";
+        optional "owner": Text,
+            "The field with the user whose item it is: its default is `\"caller\"`, and it never changes. Permissions that \
+             end with `:own` compare it with the caller.";
+        optional "names": OneOf(&[FIRST_COME]),
+            "`first-come`: callers choose ids or unique values that all tenants share. Whoever creates an item learns \
+             whether another tenant has the name, and can take a name that others want.";
         optional "discriminator": Text, "Its value of the table's discriminator. Default: the entity's name.";
         optional "index": Named(&ValueKind::Table(&INDEX)),
             "Its templates for the indexes of its table. It is not in an index that is not named here.";
@@ -249,8 +259,12 @@ tables! {
         optional "optional": Boolean, "Whether it may be absent. Default: `false`.";
         optional "default": Any,
             "Its value where none is given. `\"new\"` makes an id (a ulid or uuid; for a string a ULID after its \
-             prefix), `\"now\"` the present (timestamp, date).";
-        only_for(TEXTUAL) "format": OneOf(StringFormat::NAMES), "What kind of text it is.";
+             prefix), `\"now\"` the present (timestamp, date), `\"caller\"` the user of the token, whom callers cannot \
+             choose (string, ulid, uuid).";
+        only_for(TEXTUAL) "format": OneOf(StringFormat::NAMES),
+            "What kind of text it is. E-mail addresses are compared without case, and stored as they are given.";
+        only_for(TEXTUAL) "schemes": ListOf(&Text),
+            "The schemes of its addresses, if its format is `uri`. Default: `http` and `https`.";
         only_for(TEXTUAL) "pattern": Text, "Regular expression that the whole text has to match.";
         only_for(TEXTUAL) "one_of": ListOf(&Text), "The allowed values.";
         only_for(IDS) "prefix": Text, "What the text starts with, such as `user_`.";

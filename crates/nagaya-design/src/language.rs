@@ -12,10 +12,12 @@ use std::{
 use regex_automata::{
     Anchored, Input, MatchKind,
     dfa::{Automaton, StartKind, dense},
+    nfa::thompson,
     util::primitives::StateID,
 };
 
 use crate::{
+    diagnostic::Span,
     template::{End, Part, Slot, Template},
     text_syntax::{StringFormat, escape},
 };
@@ -28,6 +30,10 @@ pub(crate) struct Languages {
     built: HashMap<String, Option<Rc<Dfa>>>,
     /// Whether the values of an expression need no escaping before a terminator.
     plain: HashMap<(String, Option<char>), bool>,
+    /// What the comparisons so far have cost.
+    cost: usize,
+    /// The templates that were compared last within the budget.
+    pub(crate) last_compared: Option<(Span, Span)>,
 }
 
 /// Whether the literal prefixes differ: true for most pairs, and much cheaper than an automaton.
@@ -38,8 +44,19 @@ fn have_different_prefixes(left: &Template, right: &Template) -> bool {
 
 /// The size limit of an automaton. A larger pattern counts as matching anything.
 const MAX_AUTOMATON_BYTES: usize = 1 << 18;
+/// The size limit of what an automaton is built from.
+const MAX_NFA_BYTES: usize = 1 << 20;
+/// The most that all comparisons of a design may cost: in states of automata that are built or visited.
+const BUDGET: usize = 100_000;
+/// About how many bytes of an automaton take as long to build as one state takes to visit.
+const BYTES_PER_STEP: usize = 64;
 
 impl Languages {
+    /// Whether the design needs more comparisons than the budget allows. What is asked after that has no answer.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.cost > BUDGET
+    }
+
     /// The regular expression of the keys that a template gives, up to the field after the first `bound` ones.
     fn language(&mut self, template: &Template, bound: usize) -> String {
         let mut expression = String::new();
@@ -123,6 +140,7 @@ impl Languages {
         if have_different_prefixes(left, right) {
             return None;
         }
+        self.compares(left, right);
         let (left, right) = (self.language(left, usize::MAX), self.language(right, usize::MAX));
         self.shortest_common_text(&left, &right)
     }
@@ -132,27 +150,45 @@ impl Languages {
         if have_different_prefixes(template, other) {
             return None;
         }
+        self.compares(template, other);
         let beginning = self.language(template, bound) + "(?s:.*)";
         let keys = self.language(other, usize::MAX);
         self.shortest_common_text(&beginning, &keys)
+    }
+
+    fn compares(&mut self, left: &Template, right: &Template) {
+        if !self.is_exhausted() {
+            self.last_compared = Some((left.span.clone(), right.span.clone()));
+        }
     }
 
     fn automaton(&mut self, expression: &str) -> Option<Rc<Dfa>> {
         if let Some(built) = self.built.get(expression) {
             return built.clone();
         }
+        if self.is_exhausted() {
+            return None;
+        }
         let config = dense::Config::new()
             .start_kind(StartKind::Anchored)
             .match_kind(MatchKind::All)
             .dfa_size_limit(Some(MAX_AUTOMATON_BYTES))
             .determinize_size_limit(Some(4 * MAX_AUTOMATON_BYTES));
-        let built = dense::Builder::new().configure(config).build(expression).ok().map(Rc::new);
+        let nfa = thompson::Config::new().nfa_size_limit(Some(MAX_NFA_BYTES));
+        let built = dense::Builder::new().configure(config).thompson(nfa).build(expression).ok().map(Rc::new);
+        // One that is too large has cost as much as the largest.
+        let bytes = built.as_ref().map_or(4 * MAX_AUTOMATON_BYTES, |dfa| dfa.memory_usage());
+        self.cost += bytes / BYTES_PER_STEP;
         self.built.insert(expression.to_owned(), built.clone());
         built
     }
 
     /// A shortest text that both expressions match: a breadth-first search through both automata at once.
     fn shortest_common_text(&mut self, left: &str, right: &str) -> Option<String> {
+        // The design is rejected: the answer does not matter any more.
+        if self.is_exhausted() {
+            return None;
+        }
         // Without an automaton nothing can be proven, so the two count as overlapping.
         let (Some(left), Some(right)) = (self.automaton(left), self.automaton(right)) else {
             return Some("…".to_owned());
@@ -162,15 +198,23 @@ impl Languages {
         let accepts = |(a, b): (StateID, StateID)| {
             left.is_match_state(left.next_eoi_state(a)) && right.is_match_state(right.next_eoi_state(b))
         };
+        // Bytes of one class lead to the same states: one of each class is enough.
+        let mut classes = HashSet::new();
+        let class = |byte: u8| (left.byte_classes().get(byte), right.byte_classes().get(byte));
+        let bytes: Vec<u8> = BYTES_BY_READABILITY.into_iter().filter(|byte| classes.insert(class(*byte))).collect();
         let mut seen = HashSet::from([first]);
         // Each step refers to the previous one, so that the text can be read back.
         let mut steps: Vec<(usize, u8)> = vec![(usize::MAX, 0)];
         let mut queue = VecDeque::from([(first, 0)]);
         while let Some(((a, b), step)) = queue.pop_front() {
+            self.cost += 1;
+            if self.is_exhausted() {
+                return None;
+            }
             if accepts((a, b)) {
                 return Some(text_of_steps(&steps, step));
             }
-            for byte in BYTES_BY_READABILITY {
+            for &byte in &bytes {
                 let next = (left.next_state(a, byte), right.next_state(b, byte));
                 if !left.is_dead_state(next.0) && !right.is_dead_state(next.1) && seen.insert(next) {
                     steps.push((step, byte));

@@ -116,7 +116,7 @@ pub use key_router::{KeyRouter, RoutedKey};
 pub use path::server_path;
 pub use query::{AccessParameter, Query, SortCondition};
 pub use reference::{ReferrerLookup, ReferringField};
-pub use role::{Permission, Role, Verb};
+pub use role::{Permission, Reach, Role, Verb};
 pub use template::{FieldValues, KeyFieldError, Scalar, Template};
 pub use text_syntax::{StringFormat, TimestampPrecision};
 pub use version::{Version, VersionParseError};

@@ -18,9 +18,12 @@ pub struct Role {
 }
 
 impl Role {
-    /// Whether it permits this.
-    pub(crate) fn permits(&self, entity: &str, verb: Verb) -> bool {
-        self.is_unlimited() || self.may.iter().any(|permission| permission.covers(entity, verb))
+    /// On which items it permits this; `None`: on none.
+    pub fn reach(&self, entity: &str, verb: Verb) -> Option<Reach> {
+        match self.is_unlimited() {
+            true => Some(Reach::All),
+            false => self.may.iter().filter_map(|permission| permission.reach(entity, verb)).max(),
+        }
     }
 
     /// Whether it is a role of operators without a list of permissions.
@@ -29,6 +32,18 @@ impl Role {
     }
 }
 
+/// Which items of an entity a permission is about. The caller's own items are fewer than all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reach {
+    /// Those whose owner is the caller.
+    Own,
+    /// All behind the caller's wall.
+    All,
+}
+
+/// The end of a permission for the caller's own items.
+const OWN: &str = ":own";
+
 /// A permission of a role.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Permission {
@@ -36,36 +51,48 @@ pub struct Permission {
     pub entity: Option<String>,
     /// What may be done. `None`: every verb.
     pub verb: Option<Verb>,
+    /// On which items.
+    pub items: Reach,
 }
 
 impl Permission {
-    /// Reads `*`, `ENTITY.VERB`, `ENTITY.*` or `*.VERB`.
+    /// The permission `*`.
+    pub const EVERYTHING: Permission = Permission { entity: None, verb: None, items: Reach::All };
+
+    /// Reads `*`, `ENTITY.VERB`, `ENTITY.*`, `*.VERB`, `ENTITY.VERB:own` or `ENTITY.*:own`.
     pub fn parse(text: &str) -> Option<Permission> {
         if text == "*" {
-            return Some(Permission { entity: None, verb: None });
+            return Some(Permission::EVERYTHING);
         }
+        let (text, items) = text.strip_suffix(OWN).map_or((text, Reach::All), |text| (text, Reach::Own));
         let (entity, verb) = text.split_once('.')?;
+        let of = |entity: &str, verb| Some(Permission { entity: Some(entity.to_owned()), verb, items });
         match (entity, verb) {
-            ("*", verb) => Some(Permission { entity: None, verb: Some(Verb::named(verb)?) }),
+            // Own items are those of an entity that names its owner.
+            ("*", _) if items == Reach::Own => None,
+            ("*", verb) => Some(Permission { entity: None, verb: Some(Verb::named(verb)?), items }),
             (entity, _) if !is_field_name(entity) => None,
-            (entity, "*") => Some(Permission { entity: Some(entity.to_owned()), verb: None }),
-            (entity, verb) => Some(Permission { entity: Some(entity.to_owned()), verb: Some(Verb::named(verb)?) }),
+            (entity, "*") => of(entity, None),
+            (entity, verb) => of(entity, Some(Verb::named(verb)?)),
         }
     }
 
-    /// Whether it permits a verb on an entity.
-    pub fn covers(&self, entity: &str, verb: Verb) -> bool {
-        self.entity.as_ref().is_none_or(|each| each == entity) && self.verb.is_none_or(|each| each == verb)
+    /// On which items it permits a verb; `None`: on none.
+    pub fn reach(&self, entity: &str, verb: Verb) -> Option<Reach> {
+        let covers =
+            self.entity.as_ref().is_none_or(|each| each == entity) && self.verb.is_none_or(|each| each == verb);
+        covers.then_some(self.items)
     }
 }
 
 impl fmt::Display for Permission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.entity.as_deref(), self.verb) {
-            (None, None) => f.write_str("*"),
-            (entity, None) => write!(f, "{}.*", entity.unwrap_or("*")),
-            (entity, Some(verb)) => write!(f, "{}.{verb}", entity.unwrap_or("*")),
+            (None, None) => f.write_str("*")?,
+            (entity, None) => write!(f, "{}.*", entity.unwrap_or("*"))?,
+            (entity, Some(verb)) => write!(f, "{}.{verb}", entity.unwrap_or("*"))?,
         }
+        f.write_str(if self.items == Reach::Own { OWN } else { "" })
     }
 }
 
@@ -87,10 +114,18 @@ named! {
 const OPERATOR: &str = "operator";
 
 impl Design {
-    /// Whether a caller with these roles may do this. Without roles in the design every caller may do everything behind
-    /// their own wall; a role that the design does not have permits nothing.
+    /// Whether a caller with these roles may do this, with all items or with own ones. Without roles in the design every
+    /// caller may do everything behind their own wall; a role that the design does not have permits nothing.
     pub fn permits(&self, roles: &[String], entity: &str, verb: Verb) -> bool {
-        self.roles.is_empty() || self.held(roles).any(|role| role.permits(entity, verb))
+        self.reach(roles, entity, verb).is_some()
+    }
+
+    /// On which items a caller with these roles may do this; `None`: on none.
+    pub fn reach(&self, roles: &[String], entity: &str, verb: Verb) -> Option<Reach> {
+        match self.roles.as_slice() {
+            [] => Some(Reach::All),
+            _ => self.held(roles).filter_map(|role| role.reach(entity, verb)).max(),
+        }
     }
 
     /// Whether one of these roles is a role of operators. In a design without roles that is `operator`.
@@ -108,7 +143,7 @@ impl Design {
 
     /// The names of the roles that permit this, among those of operators or among those of tenants.
     pub fn roles_permitting(&self, entity: &str, verb: Verb, operator: bool) -> Vec<&str> {
-        let would = self.roles.iter().filter(|role| role.operator == operator && role.permits(entity, verb));
+        let would = self.roles.iter().filter(|role| role.operator == operator && role.reach(entity, verb).is_some());
         would.map(|role| role.name.as_str()).collect()
     }
 

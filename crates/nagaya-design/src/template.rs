@@ -231,7 +231,7 @@ impl Template {
             let after = match part {
                 Part::Literal(literal) => strip_literal(rest, literal),
                 Part::Slot(slot) => match fields.scalar(&slot.path) {
-                    Some(Scalar::Text(text)) if slot.is_unescaped(text) => rest.strip_prefix(text),
+                    Some(Scalar::Text(text)) if slot.is_unescaped(text) => slot.strip(text, rest),
                     Some(value) => {
                         let mut rendered = String::new();
                         slot.render(value, &mut rendered).ok().and_then(|()| rest.strip_prefix(rendered.as_str()))
@@ -336,6 +336,14 @@ impl Slot {
         }
     }
 
+    /// `key` without a value that is rendered without escaping. Keys of older items have addresses as they were typed.
+    fn strip<'k>(&self, text: &str, key: &'k str) -> Option<&'k str> {
+        key.strip_prefix(text).or_else(|| match self.text_syntax.comparable(text) {
+            Cow::Owned(compared) => key.strip_prefix(compared.as_str()),
+            Cow::Borrowed(_) => None,
+        })
+    }
+
     /// Whether a text is rendered without escaping.
     fn is_unescaped(&self, text: &str) -> bool {
         let stop = self.terminator().unwrap_or('#');
@@ -368,7 +376,7 @@ impl Slot {
                 return self.render(Scalar::Integer(number), out);
             }
             Scalar::Text("") => return Err(self.unfit("is empty, and a key cannot contain an empty value")),
-            Scalar::Text(text) => escape(text, self.terminator(), out),
+            Scalar::Text(text) => escape(&self.text_syntax.comparable(text), self.terminator(), out),
             Scalar::Boolean(flag) => out.push_str(if flag { "true" } else { "false" }),
             Scalar::Integer(number) => self.render_number(number, out)?,
         }
@@ -382,7 +390,7 @@ impl Slot {
 
     /// Appends the prefix of a value.
     pub(crate) fn render_prefix(&self, text: &str, out: &mut String) {
-        escape(text, self.terminator(), out);
+        escape(&self.text_syntax.comparable(text), self.terminator(), out);
     }
 
     fn render_number(&self, number: i64, out: &mut String) -> Result<(), KeyFieldError> {

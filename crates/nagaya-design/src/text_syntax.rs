@@ -1,9 +1,10 @@
 //! The syntax of field values as text: which texts are valid, their order and their length in keys.
 
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
 use jiff::{SignedDuration, Timestamp, ToSpan, civil::Date};
 use regex::Regex;
+use regex_syntax::hir::{Class, Hir, HirKind};
 
 use crate::named::named;
 
@@ -125,8 +126,9 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// Compiles a pattern, or returns the reason why it is invalid.
-    pub(crate) fn new(text: &str) -> Result<Pattern, String> {
+    /// Compiles a pattern, or returns the reason why it is invalid. Its size is taken off the budget, which all patterns of a
+    /// design share.
+    pub(crate) fn new(text: &str, budget: &mut usize) -> Result<Pattern, String> {
         let last_line =
             |error: String| error.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
         let syntax = regex_syntax::parse(text).map_err(|error| last_line(error.to_string()))?;
@@ -134,12 +136,38 @@ impl Pattern {
         if !syntax.properties().look_set().is_empty() {
             return Err("anchors and word boundaries are not needed, the whole text is matched anyway".to_owned());
         }
+        let Some(left) = budget.checked_sub(size(&syntax)) else {
+            let advice = "use smaller classes, such as [a-z] in place of \\w, and fewer repetitions";
+            return Err(format!("the patterns of this design are too large together; {advice}"));
+        };
+        *budget = left;
         let regex = Regex::new(&format!("^(?:{text})$")).map_err(|error| last_line(error.to_string()))?;
         Ok(Pattern { text: text.to_owned(), regex, max_bytes: syntax.properties().maximum_len() })
     }
 
     fn accepts(&self, text: &str) -> bool {
         self.regex.is_match(text)
+    }
+}
+
+/// The most ranges of characters that all patterns of a design may have, each as often as it is repeated.
+pub(crate) const PATTERN_BUDGET: usize = 150_000;
+
+/// How many ranges of characters an expression has, each as often as it is repeated: about what compiling it costs.
+fn size(expression: &Hir) -> usize {
+    match expression.kind() {
+        HirKind::Empty | HirKind::Look(_) => 0,
+        HirKind::Literal(literal) => literal.0.len(),
+        HirKind::Class(Class::Unicode(class)) => class.ranges().len(),
+        HirKind::Class(Class::Bytes(class)) => class.ranges().len(),
+        HirKind::Capture(capture) => size(&capture.sub),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            parts.iter().fold(0, |sum, part| sum.saturating_add(size(part)))
+        }
+        HirKind::Repetition(repetition) => {
+            let times = repetition.max.unwrap_or(repetition.min).max(1);
+            size(&repetition.sub).saturating_mul(times as usize)
+        }
     }
 }
 
@@ -152,6 +180,8 @@ pub(crate) struct TextSyntax {
     pub(crate) one_of: Vec<String>,
     pub(crate) also: Option<Pattern>,
     pub(crate) format: Option<StringFormat>,
+    /// The schemes of addresses; empty: `http` and `https`.
+    pub(crate) schemes: Vec<String>,
     pub(crate) min_chars: usize,
     pub(crate) max_chars: usize,
     /// The least and the greatest value of an integer.
@@ -178,6 +208,7 @@ impl TextSyntax {
                     && (self.one_of.is_empty() || self.one_of.iter().any(|choice| choice == text))
                     && self.pattern.as_ref().is_none_or(|pattern| pattern.accepts(text))
                     && self.format.is_none_or(|format| format.accepts(text))
+                    && (self.format != Some(StringFormat::Uri) || self.accepts_scheme(text))
             }
             ScalarType::Integer => text.parse().is_ok_and(|number| self.is_in_bounds(number)),
             ScalarType::Boolean => matches!(text, "true" | "false"),
@@ -188,6 +219,29 @@ impl TextSyntax {
             ScalarType::Date => is_date(text),
             ScalarType::Ulid => is_ulid(rest),
             ScalarType::Uuid => is_uuid(rest),
+        }
+    }
+
+    /// Whether the scheme of an address is allowed. Schemes have no case.
+    fn accepts_scheme(&self, text: &str) -> bool {
+        let scheme = text.split(':').next().unwrap_or_default();
+        self.schemes().any(|allowed| allowed.eq_ignore_ascii_case(scheme))
+    }
+
+    /// The schemes that addresses may have.
+    pub(crate) fn schemes(&self) -> impl Iterator<Item = &str> {
+        let usual: &[&str] = if self.schemes.is_empty() { &["http", "https"] } else { &[] };
+        usual.iter().copied().chain(self.schemes.iter().map(String::as_str))
+    }
+
+    /// A text as it is compared: in keys and unique constraints. E-mail addresses have no case.
+    pub(crate) fn comparable<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self.format {
+            // Lower-case letters of ASCII are the usual case, and need no copy.
+            Some(StringFormat::Email) if !text.bytes().all(|each| each.is_ascii() && !each.is_ascii_uppercase()) => {
+                text.to_lowercase().into()
+            }
+            _ => text.into(),
         }
     }
 

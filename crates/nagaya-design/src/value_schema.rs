@@ -135,7 +135,7 @@ impl TextSyntax {
                 // Most patterns of texts with a prefix begin with the prefix. A repeated part is in its own group.
                 let said = pattern.as_ref().is_some_and(|own| own.starts_with(&prefix) && !own.contains('|'));
                 let prefix = (!prefix.is_empty() && !said).then(|| format!(r"{prefix}[\s\S]*"));
-                let format = self.format.map(StringFormat::expression);
+                let format = self.format.map(|format| format.expression(self));
                 return [prefix, pattern, format].into_iter().flatten().map(|own| format!("^(?:{own})$")).collect();
             }
             ScalarType::Timestamp(TimestampPrecision::Seconds) => format!("{DAY}T{TIME}Z"),
@@ -164,17 +164,29 @@ const NO_LETTER: &str = r"\u0000-,.\/:-@\[-`\{-\u00a0\u1680\u2000-\u200a\u2028\u
 
 impl StringFormat {
     /// The expression of its texts.
-    fn expression(self) -> String {
+    fn expression(self, syntax: &TextSyntax) -> String {
         let label = format!("[^{NO_LETTER}\\-](?:[^{NO_LETTER}]{{0,61}}[^{NO_LETTER}\\-])?");
         let host = format!(r"{label}(?:\.{label})*");
         match self {
             StringFormat::Email => format!("[^{SPACE}]+@{host}"),
-            StringFormat::Uri => format!(r"[A-Za-z][A-Za-z0-9+.\-]*:[^{SPACE}\u0000-\u001f\u007f-\u009f]+"),
+            StringFormat::Uri => {
+                let schemes: Vec<_> = syntax.schemes().map(in_any_case).collect();
+                format!(r"(?:{}):[^{SPACE}\u0000-\u001f\u007f-\u009f]+", schemes.join("|"))
+            }
             StringFormat::Hostname => host,
             StringFormat::Ip => ip(),
             StringFormat::Slug => "[a-z0-9]+(?:-[a-z0-9]+)*".to_owned(),
         }
     }
+}
+
+/// The expression of a lower-case text in letters of any case.
+fn in_any_case(text: &str) -> String {
+    let letter = |each: char| match each.is_ascii_lowercase() {
+        true => format!("[{}{each}]", each.to_ascii_uppercase()),
+        false => ecma::escape(&each.to_string()),
+    };
+    text.chars().map(letter).collect()
 }
 
 fn ip() -> String {

@@ -10,6 +10,7 @@ mod extension;
 mod fallback;
 mod health;
 mod identity;
+mod json_body;
 mod limits;
 pub mod observe;
 mod openapi;

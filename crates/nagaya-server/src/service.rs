@@ -16,7 +16,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::{
     Answer, Call, Caller, Content, CustomRoute, Problem, ProblemCode, REASON_HEADER, System, Verifier, body, derived,
-    fallback,
+    fallback, json_body,
     limits::{Permit, RATE_LIMIT, RATE_LIMIT_POLICY, RateStatus, Refusal, SystemLimits, hold_until_sent, large_size},
     observe::{Metrics, RequestLog, RouteMetrics},
     openapi,
@@ -155,7 +155,8 @@ impl SystemService {
 
         let (nagaya, mount, headers) = (self.nagaya.clone(), Arc::clone(&self.mount), parts.headers);
         let origin = log.origin.clone();
-        let mut call = Call { nagaya, mount, route, caller, origin, path, query, headers, body };
+        let own_items_only = false;
+        let mut call = Call { nagaya, mount, route, caller, origin, path, query, headers, body, own_items_only };
         if let Operation::Custom(id) = call.route.operation {
             let handler =
                 id.find_in(&self.custom).map(|route| Arc::clone(&route.handler)).ok_or_else(Problem::not_found)?;
@@ -247,9 +248,12 @@ impl SystemService {
             return Err(Problem::from_code(ProblemCode::NOT_JSON, detail));
         }
         let bytes = body::read(body, self.limits.body_bytes()).await?;
-        match serde_json::from_slice(&bytes) {
+        match json_body::parse(&bytes) {
             Ok(Json::Object(fields)) => Ok(fields),
             Ok(_) => Err(Problem::from_code(ProblemCode::BAD_BODY, "The body has to be a JSON object.")),
+            Err(error) if error.is_data() => {
+                Err(Problem::from_code(ProblemCode::BAD_BODY, format!("In the body, {error}.")))
+            }
             Err(error) => Err(Problem::from_code(ProblemCode::BAD_BODY, format!("The body is not JSON: {error}."))),
         }
     }

@@ -98,7 +98,13 @@ mod tests {
             move || now.load(Ordering::SeqCst)
         });
         let issuer = Arc::new(LocalIssuer::in_memory().expect("an issuer"));
-        let claims = Claims { tenant: "tenant".to_owned(), roles: "roles".to_owned(), member_of: None };
+        let claims = Claims {
+            tenant: "tenant".to_owned(),
+            roles: "roles".to_owned(),
+            member_of: None,
+            operator: None,
+            operator_roles: Default::default(),
+        };
         let (audience, user, tenant, ttl) = ("desk", "ann", Some("acme"), Duration::from_secs(600));
         let grant = Grant { audience, claims: &claims, user, tenant, roles: &[], member_of: &[], ttl };
         let token = issuer.issue(&grant).expect("a token");

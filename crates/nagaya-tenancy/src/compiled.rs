@@ -116,7 +116,7 @@ impl CompiledEntity {
                 Scalar::Integer(number) => number.into(),
                 Scalar::Boolean(truth) => truth.into(),
             };
-            if text.is_empty() || !values::is_valid(self.entity.field(path)?, &value) {
+            if text.is_empty() || values::is_dot_segment(text) || !values::is_valid(self.entity.field(path)?, &value) {
                 return None;
             }
         }

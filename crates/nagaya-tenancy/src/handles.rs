@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::{
     ChangeSet, ChangeSource, Error, Expected, List, Nagaya, Page, Principal, Record, RecordOwner, SideRecord,
-    session::Session,
+    session::{OwnItems, Session},
 };
 
 /// The result of a call, to be awaited.
@@ -110,6 +110,19 @@ writes!(Tenant);
 writes!(Operator);
 
 impl Tenant {
+    /// The same handle, limited to the user's own items where its roles permit a verb on own items only (`task.update:own`). An
+    /// item of another user then does not exist.
+    #[must_use]
+    pub fn limited_by_roles(self) -> Self {
+        Tenant(Session { own_items: OwnItems::ByRoles, ..self.0 })
+    }
+
+    /// The same handle, limited to the user's own items of all entities that name an owner.
+    #[must_use]
+    pub fn limited_to_own_items(self) -> Self {
+        Tenant(Session { own_items: OwnItems::Always, ..self.0 })
+    }
+
     /// The tenant's side records in the table of an entity whose names start with this, in order, after one of them. A page may
     /// have fewer than the limit; an empty one is the end.
     pub fn side_records<'a>(

@@ -7,8 +7,11 @@ use nagaya_store::{Clock, ErrorKind as StoreErrorKind, Health, IntoShared, Key};
 use serde_json::Value as Json;
 
 use crate::{
-    Error, ErrorKind, IdGenerator, Operator, Principal, Settings, Tenant, Visitor, scope::Scope, session::Session,
-    state::TenancyState, values,
+    Error, ErrorKind, IdGenerator, Operator, Principal, Settings, Tenant, Visitor,
+    scope::Scope,
+    session::{OwnItems, Session},
+    state::TenancyState,
+    values,
 };
 
 /// A design that runs on a store. It gives out handles, and never the store.
@@ -122,7 +125,8 @@ impl Nagaya {
             return Err(ErrorKind::BadTenant.into());
         }
         let scope = Scope::Tenant(tenant.clone());
-        Ok(Tenant(Session { state: self.state(), scope, principal, reason: None }))
+        let own_items = OwnItems::Unlimited;
+        Ok(Tenant(Session { state: self.state(), scope, principal, reason: None, own_items }))
     }
 
     /// The handle of an operator of the system. It alone reaches behind system walls. Without a reason it reaches nothing.
@@ -131,12 +135,14 @@ impl Nagaya {
     /// items that a [`ChangeSource`] gives after its start.
     pub fn operator(&self, reason: impl Into<String>, principal: &Principal) -> Operator {
         let (principal, reason) = (principal.clone(), Some(reason.into()));
-        Operator(Session { state: self.state(), scope: Scope::Operator, principal, reason })
+        let own_items = OwnItems::Unlimited;
+        Operator(Session { state: self.state(), scope: Scope::Operator, principal, reason, own_items })
     }
 
     /// The handle of an anonymous visitor: it reads public items, and nothing else.
     pub fn visitor(&self, principal: Principal) -> Visitor {
-        Visitor(Session { state: self.state(), scope: Scope::Visitor, principal, reason: None })
+        let own_items = OwnItems::Unlimited;
+        Visitor(Session { state: self.state(), scope: Scope::Visitor, principal, reason: None, own_items })
     }
 
     /// Whether the tenant field of some entity accepts this name.

@@ -105,6 +105,11 @@ pub(crate) fn json_at<'m>(fields: &'m Map<String, Json>, path: &str) -> Option<&
     }
 }
 
+/// Whether a text is a path segment that clients and proxies resolve, so that no path can contain it.
+pub(crate) fn is_dot_segment(text: &str) -> bool {
+    matches!(text, "." | "..")
+}
+
 /// Puts a value at a dotted path, and creates the maps on the way.
 pub(crate) fn put_json(fields: &mut Map<String, Json>, path: &str, value: Json) {
     match path.split_once('.') {

@@ -3,7 +3,7 @@
 use std::{future::Future, sync::Arc};
 
 use axum::http::Method;
-use nagaya_design::{Design, Verb};
+use nagaya_design::{Design, Reach, Verb};
 use nagaya_server::{
     Answer, Call, CustomRoute, Document, Extension, ExtensionFuture, Problem, RequestBody as _, RequiredCaller,
 };
@@ -39,24 +39,17 @@ impl AppState {
         // The caller's tenant is enabled, and its policy allows this. Routes of operators belong to no tenant.
         if call.route.required_caller != RequiredCaller::Operator && call.caller.tenant.is_some() {
             let status = self.tenant_statuses.get(call).await?;
-            status.authorize(call.design(), &call.caller.roles, &entity, verb)?;
+            if status.authorize(call.design(), &call.caller.roles, &entity, verb)? == Reach::Own {
+                call.limit_to_own_items();
+            }
         }
         match (entity.as_str(), verb) {
             ("tenant", Verb::Delete) => return Err(tenants::deletion_refused()),
-            ("permission_policy", Verb::Create | Verb::Update) => {
-                policy::validate(call.design(), &call.body)?;
-                set_updated_by(call);
-            }
-            ("announcement_board", Verb::Create | Verb::Update) => set_updated_by(call),
+            ("permission_policy", Verb::Create | Verb::Update) => policy::validate(call.design(), &call.body)?,
             _ => {}
         }
         Ok(None)
     }
-}
-
-/// Sets the user who changes the item, whatever the body has.
-fn set_updated_by(call: &mut Call) {
-    call.body.insert("updatedBy".to_owned(), (&*call.caller.user).into());
 }
 
 /// The extension of the system.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nagaya_design::{Design, FieldError, Permission, Role, Verb};
+use nagaya_design::{Design, FieldError, Permission, Reach, Role, Verb};
 use nagaya_server::Problem;
 use nagaya_tenancy::Record;
 use serde::Deserialize;
@@ -30,21 +30,25 @@ impl Policy {
         Policy(roles.iter().map(|(role, each)| (role.clone(), permissions(each))).collect())
     }
 
-    /// Whether one of these roles may do this: by the design, and by the policy where it lists the role.
-    pub(crate) fn permits(&self, design: &Design, roles: &[String], entity: &str, verb: Verb) -> bool {
+    /// On which items one of these roles may do this: by the design, and by the policy where it lists the role. `None`: on none.
+    pub(crate) fn reach(&self, design: &Design, roles: &[String], entity: &str, verb: Verb) -> Option<Reach> {
         let held = design.roles.iter().filter(|role| roles.contains(&role.name));
-        held.filter(|role| design.permits(std::slice::from_ref(&role.name), entity, verb)).any(|role| {
-            let listed = self.0.get(&role.name);
-            listed.is_none_or(|may| may.iter().any(|each| each.covers(entity, verb)))
-                || may_always_change_policy(role, entity)
-        })
+        let reach = |role: &Role| {
+            let by_design = role.reach(entity, verb)?;
+            match self.0.get(&role.name) {
+                Some(may) if !may_always_change_policy(role, entity) => {
+                    may.iter().filter_map(|each| each.reach(entity, verb)).max().map(|listed| listed.min(by_design))
+                }
+                _ => Some(by_design),
+            }
+        };
+        held.filter_map(reach).max()
     }
 }
 
 /// Roles with all permissions in the design can always change the policy: a tenant cannot lock itself out.
 fn may_always_change_policy(role: &Role, entity: &str) -> bool {
-    let everything = Permission { entity: None, verb: None };
-    entity == "permission_policy" && role.may.contains(&everything)
+    entity == "permission_policy" && role.may.contains(&Permission::EVERYTHING)
 }
 
 /// The policy of a new tenant: the permissions of the design.
@@ -57,9 +61,14 @@ pub(crate) fn initial_policy(design: &Design) -> Json {
 /// The JSON Schema of a policy: each of the tenant's roles with its permissions.
 pub(crate) fn schema(design: &Design) -> Json {
     let roles: Vec<_> = design.roles.iter().filter(|role| !role.operator).map(|role| role.name.as_str()).collect();
-    let entities: Vec<_> = design.entities.iter().map(|entity| entity.name.as_str()).collect();
+    let names = |owned: bool| -> String {
+        let entities = design.entities.iter().filter(|entity| !owned || entity.owner.is_some());
+        entities.map(|entity| entity.name.as_str()).collect::<Vec<_>>().join("|")
+    };
     let verbs = Verb::ALL.map(|verb| verb.to_string()).join("|");
-    let permission = format!("^(?:\\*|\\*\\.(?:{verbs})|(?:{})\\.(?:\\*|{verbs}))$", entities.join("|"));
+    let (all, owned) = (names(false), names(true));
+    let permission =
+        format!("^(?:\\*|\\*\\.(?:{verbs})|(?:{all})\\.(?:\\*|{verbs})|(?:{owned})\\.(?:\\*|{verbs}):own)$");
     json!({
         "propertyNames": { "enum": roles },
         "additionalProperties": { "type": ["array", "null"], "items": { "type": "string", "pattern": permission } },
@@ -103,9 +112,13 @@ fn permission_errors(design: &Design, at: &str, permissions: &Json) -> Vec<Field
 fn permission_error(design: &Design, permission: &Json) -> Option<String> {
     match permission.as_str().and_then(Permission::parse) {
         None => Some("is no permission: write `ENTITY.VERB`, `ENTITY.*`, `*.VERB` or `*`".to_owned()),
-        Some(Permission { entity: Some(entity), .. }) if design.entity(&entity).is_none() => {
-            Some(format!("is about `{entity}`, which there is not"))
-        }
+        Some(Permission { entity: Some(name), items, .. }) => match design.entity(&name) {
+            None => Some(format!("is about `{name}`, which there is not")),
+            Some(entity) if items == Reach::Own && entity.owner.is_none() => {
+                Some(format!("is about own items, and `{name}` belongs to nobody"))
+            }
+            Some(_) => None,
+        },
         Some(_) => None,
     }
 }

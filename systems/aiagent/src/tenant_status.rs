@@ -7,7 +7,7 @@ use std::{
 };
 
 use axum::http::StatusCode;
-use nagaya_design::{Design, Verb};
+use nagaya_design::{Design, Reach, Verb};
 use nagaya_server::{Call, Problem};
 use nagaya_store::Value;
 
@@ -26,20 +26,23 @@ pub(crate) struct TenantStatus {
 }
 
 impl TenantStatus {
-    /// Refuses what the tenant is disabled for, or its policy does not allow these roles.
-    pub(crate) fn authorize(&self, design: &Design, roles: &[String], entity: &str, verb: Verb) -> Result<(), Problem> {
+    /// Refuses what the tenant is disabled for, or its policy does not allow these roles; says on which items it does.
+    pub(crate) fn authorize(
+        &self,
+        design: &Design,
+        roles: &[String],
+        entity: &str,
+        verb: Verb,
+    ) -> Result<Reach, Problem> {
         // A disabled tenant can still read its own item.
         if !self.enabled && (entity, verb) != ("tenant", Verb::Read) {
             let detail = "The tenant is disabled; its operators know why.";
             return Err(Problem::new(StatusCode::FORBIDDEN, "tenant_disabled", detail));
         }
-        match &self.policy {
-            Some(policy) if !policy.permits(design, roles, entity, verb) => {
-                let detail = format!("The tenant's permission policy does not allow `{entity}.{verb}`.");
-                Err(Problem::forbidden(detail))
-            }
-            _ => Ok(()),
-        }
+        // The server has checked the roles of the design.
+        let Some(policy) = &self.policy else { return Ok(Reach::All) };
+        let detail = || format!("The tenant's permission policy does not allow `{entity}.{verb}`.");
+        policy.reach(design, roles, entity, verb).ok_or_else(|| Problem::forbidden(detail()))
     }
 }
 

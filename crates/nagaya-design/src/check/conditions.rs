@@ -9,7 +9,7 @@ use crate::{
     diagnostic::{Diagnostic, did_you_mean},
     field::{Field, FieldType},
     template::is_field_name,
-    text_syntax::TimestampPrecision,
+    text_syntax::{StringFormat, TimestampPrecision},
     tree::SpannedText,
     version::Version,
 };
@@ -96,6 +96,16 @@ impl Checker<'_> {
         if self.entity.is_secret(&operand.path) {
             let message = format!("`{}` is secret, and a condition would reveal it", operand.path);
             codes::CONDITION_VALUE.report(self.diagnostics, &span, message).help("use another field");
+        }
+        // Stores compare stored values, which are as they were typed.
+        if !literals.is_empty()
+            && field.text_syntax.as_ref().is_some_and(|form| form.format == Some(StringFormat::Email))
+        {
+            let message =
+                format!("`{}` is an e-mail address, and conditions compare texts with their case", operand.path);
+            codes::COMPARED_ADDRESS
+                .report(self.diagnostics, &span, message)
+                .help("find it by a key or an index, which compare addresses without case: `by = [\"…\"]`");
         }
         for literal in literals {
             self.literal(field, literal, equality, text);

@@ -154,6 +154,22 @@ fn reference(design: &Design, entity: &Entity, field: &Field, diagnostics: &mut 
         codes::BAD_REFERENCE.report(diagnostics, &span, message).help("add the tenant to it, or remove the reference");
         return;
     }
+    // The check that the target exists would tell the writer about items that it must not see, or never find one.
+    let hidden = match target.wall {
+        Wall::System => entity.is_written_by_tenant().then_some(("operators only", "tenants write")),
+        Wall::Key | Wall::Attribute => {
+            (!entity.is_written_by_tenant()).then_some(("its tenant only", "operators write"))
+        }
+        Wall::Public => None,
+    };
+    if let Some((readers, writers)) = hidden {
+        let message = format!("`{}` is seen by {readers}, and {writers} `{}`", target.name, entity.name);
+        codes::HIDDEN_REFERENCE
+            .report(diagnostics, &span, message)
+            .also(target.spans.wall.as_ref().unwrap_or(&target.span), "its wall")
+            .help("remove `references`, or give both entities walls that let the writer see the target");
+        return;
+    }
     // Deleting the target has to find all referring items without a scan.
     if design.referrer_lookup(entity, field, target).is_none() {
         let message = format!(

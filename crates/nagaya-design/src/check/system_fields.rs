@@ -1,11 +1,11 @@
-//! Fields that callers cannot set: `readonly` and `since`.
+//! Fields that callers cannot set: `readonly`, `since` and those that the token gives.
 
 use crate::{
     audit::AuditPart,
     codes,
     design::{Design, Entity, SCHEMA_ATTRIBUTE},
     diagnostic::Diagnostic,
-    field::{Field, FieldType},
+    field::{DefaultValue, Field, FieldType},
 };
 
 pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
@@ -99,6 +99,7 @@ fn misplaced(field: &Field, diagnostics: &mut Vec<Diagnostic>) {
     let key = match &field.since_text {
         Some(_) => "since",
         None if field.readonly => "readonly",
+        None if field.default == Some(DefaultValue::Caller) => "default = \"caller\"",
         None => return,
     };
     let message = format!("`{key}` applies to the fields of an entity, not inside of maps, lists and events");

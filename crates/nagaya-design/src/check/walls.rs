@@ -6,7 +6,7 @@ use crate::{
     diagnostic::{Diagnostic, Span, a, list},
     language::Languages,
     template::{Part, Template},
-    text_syntax::ScalarType,
+    text_syntax::{ScalarType, StringFormat},
     tree::SpannedText,
 };
 
@@ -42,6 +42,10 @@ fn tenant_field(design: &Design, entity: &Entity, diagnostics: &mut Vec<Diagnost
     if !textual {
         let message = format!("`{path}` is {}, which cannot identify a tenant", a(field.field_type.name()));
         codes::NO_TENANT_FIELD.report(diagnostics, &span, message).help("use a string, ulid or uuid");
+    } else if field.text_syntax.as_ref().is_some_and(|form| form.format == Some(StringFormat::Email)) {
+        let message = format!("`{path}` is an e-mail address, and keys contain addresses without case");
+        let help = "identify tenants by an id: two tenants whose names differ in case would share a partition";
+        codes::NO_TENANT_FIELD.report(diagnostics, &span, message).help(help);
     } else if entity.is_optional(path) {
         codes::NO_TENANT_FIELD
             .report(diagnostics, &span, format!("`{path}` is optional, but an item without a tenant is behind no wall"))

@@ -143,6 +143,10 @@ pub struct Entity {
     pub wall: Wall,
     /// The path of the field that holds its tenant; `None`: it belongs to no tenant.
     pub tenant: Option<String>,
+    /// The field with the user whose item it is; permissions for own items compare it with the caller.
+    pub owner: Option<String>,
+    /// Whether tenants share names that callers choose, first come, first served.
+    pub names_first_come: bool,
     /// Its value of the table's discriminator.
     pub discriminator: Option<String>,
     /// Its keys in indexes.
@@ -176,6 +180,8 @@ pub struct Entity {
 pub(crate) struct EntitySpans {
     pub(crate) wall: Option<Span>,
     pub(crate) tenant: Option<Span>,
+    pub(crate) owner: Option<Span>,
+    pub(crate) names: Option<Span>,
     /// Whether it says `tenant = false`.
     pub(crate) tenantless: bool,
     pub(crate) version: Option<Span>,
@@ -224,6 +230,15 @@ impl Entity {
         match wall {
             Wall::Key | Wall::Attribute => self.tenant.as_deref(),
             Wall::Public | Wall::System => None,
+        }
+    }
+
+    /// Whether tenants write it; otherwise operators do.
+    pub fn is_written_by_tenant(&self) -> bool {
+        match self.wall {
+            Wall::Key | Wall::Attribute => true,
+            Wall::Public => self.tenant.is_some(),
+            Wall::System => false,
         }
     }
 

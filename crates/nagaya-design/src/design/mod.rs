@@ -96,6 +96,15 @@ impl Design {
             && self.audit_entity().is_none_or(|audit| audit.name != entity.name)
     }
 
+    /// Whether tenants' callers create or update items of the entity at a position over HTTP.
+    pub(crate) fn is_written_by_callers(&self, at: usize) -> bool {
+        let entity = &self.entities[at];
+        entity.is_written_by_tenant()
+            && (entity.routes.contains(&Verb::Create) || entity.routes.contains(&Verb::Update))
+            && !self.aggregates.iter().any(|aggregate| aggregate.has_entity(at))
+            && self.audit_entity().is_none_or(|audit| audit.name != entity.name)
+    }
+
     /// The access patterns of an entity.
     pub fn access_patterns_of<'d>(&'d self, entity: &'d Entity) -> impl Iterator<Item = &'d AccessPattern> {
         self.access_patterns.iter().filter(move |access| self.entities[access.entity].name == entity.name)

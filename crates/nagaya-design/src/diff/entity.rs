@@ -18,6 +18,8 @@ impl Differences {
         let wall = Some("who may read and write it changes");
         self.compare_value(path, "the wall", old.wall, new.wall, wall);
         self.compare_value(path, "the tenant's field", text(&old.tenant), text(&new.tenant), wall);
+        self.compare_value(path, "the owner", text(&old.owner), text(&new.owner), wall);
+        self.flag(path, "sharing names with other tenants", old.names_first_come, new.names_first_come, None);
         self.compare_value(path, "the discriminator", text(&old.discriminator), text(&new.discriminator), Some(ITEMS));
         let lost = old.version.is_some().then_some("the versions of stored items no longer count");
         self.compare_value(path, "the version attribute", text(&old.version), text(&new.version), lost);

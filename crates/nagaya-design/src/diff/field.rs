@@ -3,8 +3,8 @@
 use super::{Differences, ITEMS, READERS, WRITERS, text};
 use crate::{
     design::SchemaStep,
-    field::{Field, FieldType},
-    text_syntax::TimestampPrecision,
+    field::{DefaultValue, Field, FieldType},
+    text_syntax::{StringFormat, TimestampPrecision},
 };
 
 impl Differences {
@@ -70,9 +70,18 @@ impl Differences {
         let narrowed = format(new).map(|_| ITEMS);
         self.compare_value(path, "the format", text(&format(old)), text(&format(new)), narrowed);
         if old.default != new.default {
-            let is_lost = new.default.is_none() && !new.optional;
+            // Callers cannot set a field that comes from the token.
+            let is_lost = new.default.is_none() && !new.optional || new.default == Some(DefaultValue::Caller);
             let what = if new.default.is_none() { "the default is gone" } else { "the default changed" };
             self.add(path, what, is_lost.then_some(WRITERS));
+        }
+        let schemes = |field: &Field| -> Vec<String> {
+            let form = field.text_syntax.as_ref().filter(|form| form.format == Some(StringFormat::Uri));
+            form.map(|form| form.schemes().map(str::to_owned).collect()).unwrap_or_default()
+        };
+        if format(old) == format(new) {
+            let removed = ("the scheme `{}` is gone", Some(ITEMS));
+            self.members(path, (&schemes(old), &schemes(new)), removed, ("the scheme `{}` is new", None));
         }
         self.flag(path, "immutable", old.immutable, new.immutable, new.immutable.then_some(WRITERS));
         self.flag(path, "readonly", old.readonly, new.readonly, new.readonly.then_some(WRITERS));

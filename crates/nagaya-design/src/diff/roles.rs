@@ -38,8 +38,7 @@ impl Differences {
             for removed in had.iter().filter(|each| !has.contains(each)) {
                 // A wider permission may have replaced it.
                 let is_lost = old.entities.iter().any(|entity| {
-                    let loses =
-                        |verb: &Verb| removed.covers(&entity.name, *verb) && !after.permits(&entity.name, *verb);
+                    let loses = |verb: &Verb| removed.reach(&entity.name, *verb) > after.reach(&entity.name, *verb);
                     Verb::ALL.iter().any(loses)
                 });
                 self.add(&path, format!("the permission `{removed}` is gone"), is_lost.then_some(LOST));
@@ -53,5 +52,5 @@ impl Differences {
 
 /// What a role permits; an operator's role without `may` permits everything.
 fn permissions(role: &Role) -> Vec<Permission> {
-    if role.is_unlimited() { vec![Permission { entity: None, verb: None }] } else { role.may.clone() }
+    if role.is_unlimited() { vec![Permission::EVERYTHING] } else { role.may.clone() }
 }

@@ -87,6 +87,7 @@ fn default_in_words(field: &Field) -> String {
         None => String::new(),
         Some(DefaultValue::New) => "new id".to_owned(),
         Some(DefaultValue::Now) => "now".to_owned(),
+        Some(DefaultValue::Caller) => "the caller".to_owned(),
         Some(DefaultValue::Constant(value)) => code(&value.to_string()),
     }
 }
@@ -115,7 +116,7 @@ fn field_notes(field: &Field) -> Vec<String> {
     notes.extend(field.immutable.then(|| "immutable".to_owned()));
     match &field.since {
         Some(condition) => notes.push(format!("the time since {}", code(&condition.to_string()))),
-        None => notes.extend(field.readonly.then(|| "set by the system".to_owned())),
+        None => notes.extend(field.why_not_writable().map(|_| "set by the system".to_owned())),
     }
     notes.extend(field.personal.then(|| "**personal**".to_owned()));
     notes.extend(field.secret.then(|| "**secret**".to_owned()));
@@ -150,6 +151,10 @@ pub(super) fn constraint_notes(entity: &Entity) -> Vec<String> {
             .map_or_else(String::new, |when| format!(", counting items with {}", code(&when.to_string())));
         notes.push(format!("Unique {within}: {fields}{when}."));
     }
+    notes.extend(entity.names_first_come.then(|| {
+        "Names are first come, first served: creating an item tells whether another tenant has the name.".to_owned()
+    }));
+    notes.extend(entity.owner.as_ref().map(|owner| format!("Belongs to the user in {}.", code(owner))));
     notes.extend(entity.ttl_after.map(|seconds| format!("Expires {} after its last write.", duration(seconds))));
     if let Some(soft) = &entity.soft_delete {
         let mut marks: Vec<String> =

@@ -40,7 +40,7 @@ pub fn json(design: &Design) -> Value {
                 "personal": field.personal,
                 "secret": field.secret,
                 "immutable": field.immutable,
-                "readonly": field.readonly,
+                "readonly": field.why_not_writable().is_some(),
                 "since": field.since.as_ref().map(ToString::to_string),
             });
             (field.name.clone(), about)
@@ -53,6 +53,7 @@ pub fn json(design: &Design) -> Value {
             "routes": entity.routes.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "wall": entity.wall.to_string(),
             "tenant": entity.tenant,
+            "owner": entity.owner,
             "key": templates(&table.key, &entity.key),
             "indexes": indexes.collect::<Value>(),
             "fields": fields.collect::<Value>(),

@@ -217,15 +217,39 @@ impl Resolver<'_> {
             one_of,
             also: node.text("also").and_then(|also| self.bounded_pattern(&also)),
             format: node.string("format").filter(|_| textual).and_then(|name| StringFormat::named(&name)),
+            schemes: if textual { self.schemes(node) } else { Vec::new() },
             min_chars: min.filter(|_| textual).map_or(0, |min| min as usize),
             max_chars: max.filter(|_| textual).map_or(MAX_CHARS, |max| max as usize),
             bounds: (whole("min"), whole("max")),
         }))
     }
 
+    /// The schemes of addresses; empty: the default.
+    fn schemes(&mut self, node: &Node) -> Vec<String> {
+        let Some(list) = node.get("schemes") else { return Vec::new() };
+        if node.string("format").as_deref() != Some(StringFormat::Uri.name()) {
+            codes::DOES_NOT_APPLY
+                .report(self.diagnostics, &list.span, "`schemes` applies to texts of the format `uri`")
+                .help("add `format = \"uri\"`, or remove it");
+            return Vec::new();
+        }
+        let schemes = node.texts("schemes");
+        if list.items().is_empty() {
+            let message = "the list of schemes is empty";
+            codes::BAD_CHOICES.report(self.diagnostics, &list.span, message).help("name at least one, such as `https`");
+        }
+        for scheme in schemes.iter().filter(|scheme| !is_scheme(&scheme.value)) {
+            codes::BAD_CHOICES
+                .report(self.diagnostics, &scheme.span, format!("`{}` is not a scheme", scheme.value))
+                .help("use lower-case letters, digits, `+`, `-` and `.`, starting with a letter: `https`, `s3`");
+        }
+        super::values(schemes)
+    }
+
     /// A pattern, compiled once even if many fields share it.
     fn compiled(&mut self, text: &SpannedText) -> &Result<Pattern, String> {
-        self.patterns.entry(text.value.clone()).or_insert_with(|| Pattern::new(&text.value))
+        let budget = &mut self.pattern_budget;
+        self.patterns.entry(text.value.clone()).or_insert_with(|| Pattern::new(&text.value, budget))
     }
 
     fn pattern(&mut self, text: &SpannedText) -> Option<Pattern> {
@@ -277,6 +301,9 @@ impl Resolver<'_> {
                 return Some(DefaultValue::New);
             }
             (FieldType::Timestamp(_) | FieldType::Date, Some("now")) => return Some(DefaultValue::Now),
+            (FieldType::String | FieldType::Ulid | FieldType::Uuid, Some("caller")) if field.choices().is_empty() => {
+                return Some(DefaultValue::Caller);
+            }
             _ => {}
         }
         // A TOML date has been reported as an invalid value.
@@ -286,7 +313,9 @@ impl Resolver<'_> {
                 (FieldType::String, Some("new")) => {
                     format!("`new` makes a ULID such as {made}, which the field does not accept")
                 }
-                (FieldType::Ulid | FieldType::Uuid, _) => format!("write {}, or \"new\"", field.expectation()),
+                (FieldType::Ulid | FieldType::Uuid, _) => {
+                    format!("write {}, \"new\" or \"caller\"", field.expectation())
+                }
                 (FieldType::Timestamp(_) | FieldType::Date, _) => format!("write {}, or \"now\"", field.expectation()),
                 _ => format!("write {}", field.expectation()),
             };
@@ -296,4 +325,10 @@ impl Resolver<'_> {
         }
         Some(DefaultValue::Constant(value))
     }
+}
+
+/// Whether a text is the scheme of an address, in lower case (RFC 3986, section 3.1).
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_lowercase())
+        && text.chars().all(|each| each.is_ascii_lowercase() || each.is_ascii_digit() || "+-.".contains(each))
 }

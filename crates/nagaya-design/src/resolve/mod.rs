@@ -19,14 +19,14 @@ use crate::{
     design::{Design, Index, Indexing, KeyAttributes, Table, Tenant},
     diagnostic::{Diagnostic, Span, did_you_mean},
     template::is_field_name,
-    text_syntax::Pattern,
+    text_syntax::{PATTERN_BUDGET, Pattern},
     tree::{Entry, Node, SpannedText},
     version::Version,
 };
 
 /// Resolves a tree that was checked against the grammar. `None` when a required section is missing.
 pub(crate) fn lower(root: &Node, source: &str, diagnostics: &mut Vec<Diagnostic>) -> Option<Design> {
-    Resolver { source, diagnostics, root, patterns: HashMap::new() }.design()
+    Resolver { source, diagnostics, root, patterns: HashMap::new(), pattern_budget: PATTERN_BUDGET }.design()
 }
 
 struct Resolver<'a> {
@@ -35,6 +35,8 @@ struct Resolver<'a> {
     root: &'a Node,
     /// Patterns compiled so far: many fields of a design share one.
     patterns: HashMap<String, Result<Pattern, String>>,
+    /// What is left of the size that all patterns may have.
+    pattern_budget: usize,
 }
 
 /// The default of `limit`.

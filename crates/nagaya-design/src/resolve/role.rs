@@ -5,7 +5,7 @@ use crate::{
     codes,
     design::Design,
     diagnostic::did_you_mean,
-    role::{Permission, Role, Verb},
+    role::{Permission, Reach, Role, Verb},
     template::is_field_name,
     tree::{Entry, SpannedText, Value},
 };
@@ -50,8 +50,13 @@ impl Resolver<'_> {
         let entities = design.entities.iter().map(|entity| entity.name.as_str());
         let Some(permission) = Permission::parse(&text.value) else {
             let (span, message, help) = match text.value.split_once('.') {
+                Some(("*", verb)) if verb.ends_with(":own") => {
+                    let help = "name the entity: `task.update:own`".to_owned();
+                    (text.span.clone(), "own items are those of one entity".to_owned(), help)
+                }
                 Some((entity, verb)) if verb != "*" && (entity == "*" || is_field_name(entity)) => {
                     let start = entity.len() + 1;
+                    let verb = verb.strip_suffix(":own").unwrap_or(verb);
                     let help = match verb {
                         "list" => "listing is `read`".to_owned(),
                         _ => did_you_mean(verb, Verb::ALL.map(Verb::name)),
@@ -79,6 +84,14 @@ impl Resolver<'_> {
             let span = self.span_of(text, &(0..entity.len()));
             let message = format!("there is no entity `{entity}`");
             codes::BAD_PERMISSION.report(self.diagnostics, &span, message).help(did_you_mean(entity, entities));
+        } else if permission.items == Reach::Own
+            && let Some(entity) = permission.entity.as_deref().and_then(|entity| design.entity(entity))
+            && entity.owner.is_none()
+        {
+            codes::BAD_PERMISSION
+                .report(self.diagnostics, &text.span, format!("`{}` does not say whose an item is", entity.name))
+                .also(&entity.span, "the entity")
+                .help("name the field with the user in the entity: `owner = \"userId\"`");
         }
         Some(permission)
     }

@@ -53,6 +53,8 @@ pub struct Call {
     pub headers: HeaderMap,
     /// The body's fields; none where there is no body.
     pub body: Map<String, Json>,
+    /// Whether the tenant's handle is limited to the caller's own items.
+    pub(crate) own_items_only: bool,
 }
 
 /// The ids of a request, and the address that it came from.
@@ -149,11 +151,17 @@ impl Call {
         self.route.subject(self.design()).map(|(entity, verb)| (entity.name.as_str(), verb))
     }
 
-    /// The handle of the caller's tenant.
+    /// Limits the tenant's handle to the caller's own items, of all entities that name an owner.
+    pub fn limit_to_own_items(&mut self) {
+        self.own_items_only = true;
+    }
+
+    /// The handle of the caller's tenant, limited to own items where the caller's roles are.
     pub fn tenant(&self) -> Result<Tenant, Problem> {
         let no_tenant = || Problem::forbidden("The token names no tenant.");
         let tenant = self.caller.tenant.as_ref().ok_or_else(no_tenant)?;
-        Ok(self.nagaya.tenant_owned(self.principal(Arc::clone(tenant)))?)
+        let tenant = self.nagaya.tenant_owned(self.principal(Arc::clone(tenant)))?;
+        Ok(if self.own_items_only { tenant.limited_to_own_items() } else { tenant.limited_by_roles() })
     }
 
     /// The handle of an operator: the caller's roles have to allow it, and the request has to state a reason.

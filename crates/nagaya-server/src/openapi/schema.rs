@@ -48,7 +48,7 @@ pub(super) fn projected(entity: &Entity, projection: &[String]) -> Json {
 /// The body that creates an item.
 pub(super) fn new(design: &Design, entity: &Entity, now: i64) -> Json {
     let mut schema = object(&entity.fields, Purpose::New);
-    if is_written_by_tenant(entity) {
+    if entity.is_written_by_tenant() {
         // The tenant comes from the token, and the layer generates ids that all tenants share.
         let generated = |path: &&str| entity.field(path).is_some_and(|field| field.default == Some(DefaultValue::New));
         let shared = entity.id_fields().into_iter().filter(|_| entity.wall != Wall::Key).filter(generated);
@@ -57,13 +57,21 @@ pub(super) fn new(design: &Design, entity: &Entity, now: i64) -> Json {
         }
     }
     narrow(&mut schema, design, entity, now);
+    // An id is a segment of a path, where dots mean something else.
+    for path in entity.id_fields() {
+        if entity.field(path).is_some_and(|field| field.accepts(&".".into()) || field.accepts(&"..".into()))
+            && let Some(Json::Object(field)) = get(&mut schema, path)
+        {
+            field.entry("not").or_insert_with(|| json!({ "enum": [".", ".."] }));
+        }
+    }
     described(schema, entity)
 }
 
 /// The body that changes an item.
 pub(super) fn patch(design: &Design, entity: &Entity, now: i64) -> Json {
     let mut schema = object(&entity.fields, Purpose::Patch);
-    let tenant = entity.tenant.as_deref().filter(|_| is_written_by_tenant(entity));
+    let tenant = entity.tenant.as_deref().filter(|_| entity.is_written_by_tenant());
     for path in entity.key.partition.fields().chain(entity.key.sort.fields()).chain(tenant) {
         remove_field(&mut schema, path);
     }
@@ -101,15 +109,6 @@ pub(super) fn not_empty(schema: &mut Json) {
     let has_format = schema.contains_key("pattern") && !schema.contains_key("maxLength");
     if is_text && least == 0 && !has_format && !schema.contains_key("enum") {
         schema.insert("minLength".to_owned(), 1.into());
-    }
-}
-
-/// Whether tenants write an entity; otherwise operators do.
-pub(super) fn is_written_by_tenant(entity: &Entity) -> bool {
-    match entity.wall {
-        Wall::Key | Wall::Attribute => true,
-        Wall::Public => entity.tenant.is_some(),
-        Wall::System => false,
     }
 }
 

@@ -14,7 +14,7 @@ use std::{
 use nagaya_attack::{
     self as attack, Action, AttackClient, BoxFuture, Engine, Gateway, MAX_PAGES, Observation, Options, UNSUPPORTED,
 };
-use nagaya_design::{Design, Entity, Verb};
+use nagaya_design::{Design, Entity, Field, Verb};
 use nagaya_embedded::EmbeddedStore;
 use nagaya_server::{Claims, Grant, Issuer, Limits, LocalIssuer, Operation, Route, Server, System, Verifier, routes};
 use nagaya_store::{Clock, StoreFuture};
@@ -105,7 +105,12 @@ impl Client {
             }
             Action::Create(name, fields) => {
                 let route = find(Verb::Create, name)?;
-                Some(self.send(route, &[], &[], Some(&Json::Object(fields.clone())), None))
+                // The server refuses bodies with fields that it sets itself.
+                let entity = self.design.entity(name)?;
+                let is_set = |field: &Field| field.default.is_some() && field.why_not_writable().is_some();
+                let mut fields = fields.clone();
+                fields.retain(|name, _| !entity.field(name).is_some_and(is_set));
+                Some(self.send(route, &[], &[], Some(&Json::Object(fields)), None))
             }
             Action::Update(name, id, patch, expected) => {
                 let route = find(Verb::Update, name)?;

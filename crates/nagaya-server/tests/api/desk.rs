@@ -21,6 +21,9 @@ may = ["*"]
 [role.viewer]
 may = ["ticket.read", "team.read"]
 
+[role.writer]
+may = ["memo.create", "memo.read", "memo.update:own", "memo.delete:own", "diary.*:own"]
+
 [role.operator]
 operator = true
 
@@ -61,6 +64,32 @@ status   = { type = "string", one_of = ["open", "closed"], default = "open" }
 tags     = { type = "list", max = 5, items = { type = "string", max = 20 }, default = [] }
 secret   = { type = "string", max = 100, optional = true, secret = true }
 openedAt = { type = "timestamp", precision = "millis", default = "now", immutable = true }
+
+# Has an author, whom the token names.
+[entity.memo]
+table   = "main"
+key     = { PK = "TENANT#{tenantId}", SK = "MEMO#{memoId}" }
+version = "version"
+owner   = "createdBy"
+
+[entity.memo.fields]
+tenantId  = { type = "string", min = 1, max = 64 }
+memoId    = { type = "string", min = 1, max = 64, default = "new" }
+text      = { type = "string", max = 200, default = "" }
+link      = { type = "string", format = "uri", max = 200, optional = true }
+createdBy = { type = "string", max = 64, default = "caller", immutable = true }
+updatedBy = { type = "string", max = 64, default = "caller" }
+
+# Others do not see it.
+[entity.diary]
+table = "main"
+key   = { PK = "TENANT#{tenantId}", SK = "DIARY#{userId}" }
+owner = "userId"
+
+[entity.diary.fields]
+tenantId = { type = "string", min = 1, max = 64 }
+userId   = { type = "string", min = 1, max = 64, default = "caller" }
+text     = { type = "string", max = 200, default = "" }
 
 # Without a version, with two fields in its key.
 [entity.seat]
@@ -112,6 +141,7 @@ table   = "main"
 # NG0304: a handful.
 key     = { PK = "OFFERS", SK = "OFFER#{offerId}" }
 wall    = "public"
+names   = "first-come"
 version = "version"
 
 [entity.offer.fields]
@@ -156,6 +186,12 @@ filter = "teamId = {teamId}"
 entity  = "ticket"
 index   = "GSI1"
 returns = "count"
+
+[access.memos]
+entity = "memo"
+
+[access.diaries]
+entity = "diary"
 
 [access.seats]
 entity = "seat"

@@ -9,4 +9,5 @@ mod idempotency;
 mod items;
 mod lists;
 mod operators;
+mod own_items;
 mod visitors;

@@ -2,7 +2,7 @@
 
 use std::{iter::once_with, sync::Arc};
 
-use nagaya_design::Wall;
+use nagaya_design::{Verb, Wall};
 use nagaya_store::{Item, Key, Value, limits};
 
 use crate::{Error, Record, compiled::CompiledEntity, scope::Intent, session::Session, values, write::target};
@@ -12,8 +12,10 @@ impl Session {
         let compiled = self.authorize(entity, Intent::Read)?;
         self.audit_reading("read", once_with(|| (compiled, target(compiled, id)))).await?;
         match self.find(compiled, id).await? {
-            Some((_, item)) => Ok(Record::new(Arc::clone(compiled), item)),
-            None => Err(Error::not_found(entity)),
+            Some((_, item)) if !self.is_hidden(compiled, &item, Verb::Read) => {
+                Ok(Record::new(Arc::clone(compiled), item))
+            }
+            _ => Err(Error::not_found(entity)),
         }
     }
 
@@ -30,7 +32,8 @@ impl Session {
         let mut records = Vec::with_capacity(asked.len());
         for (compiled, key) in asked {
             let item = key.and_then(|_| found.next()).flatten();
-            let item = self.admit(compiled, item)?.filter(|item| !compiled.is_deleted(item));
+            let item = self.admit(compiled, item)?;
+            let item = item.filter(|item| !compiled.is_deleted(item) && !self.is_hidden(compiled, item, Verb::Read));
             records.push(item.map(|item| Record::new(Arc::clone(compiled), item)));
         }
         Ok(records)
@@ -51,7 +54,7 @@ impl Session {
         self.audit_reading("verify", once_with(|| (compiled, target(compiled, id)))).await?;
         let (_, item) = self.find(compiled, id).await?.ok_or_else(|| Error::not_found(entity))?;
         // A public item is read by all, but only its owner may use its secrets.
-        if !self.scope.may_change(compiled, &item) {
+        if !self.scope.may_change(compiled, &item) || self.is_hidden(compiled, &item, Verb::Read) {
             return Err(Error::not_found(entity));
         }
         Ok(values::lookup(&item, field).and_then(Value::as_str).is_some_and(test))

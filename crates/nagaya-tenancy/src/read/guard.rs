@@ -1,7 +1,7 @@
 //! The second check of a page: every item that the store returns has to be on the caller's side of the wall.
 
-use nagaya_design::AccessPattern;
-use nagaya_store::Item;
+use nagaya_design::{AccessPattern, Verb};
+use nagaya_store::{Condition, Item};
 
 use crate::{
     Error,
@@ -20,6 +20,8 @@ pub(crate) struct PageGuard<'s> {
     per_tenant: bool,
     /// The partition of all the tenant's items, where there is one.
     partition: Option<String>,
+    /// Holds for the user's own items, if the user may read those only.
+    own: Option<Condition>,
 }
 
 impl<'s> PageGuard<'s> {
@@ -28,13 +30,15 @@ impl<'s> PageGuard<'s> {
         // The wall of an index can be narrower than its entity's.
         let per_tenant = is_per_tenant(compiled.entity.wall) || is_per_tenant(state.design.wall_of(access));
         let partition = scope.tenant().and_then(|tenant| compiled.tenant_partition(tenant));
-        PageGuard { state, scope, compiled, per_tenant, partition }
+        let own = session.own_condition(compiled, Verb::Read);
+        PageGuard { state, scope, compiled, per_tenant, partition, own }
     }
 
-    /// An item of the page; `None` if it is deleted or one of the layer's own.
+    /// An item of the page; `None` if it is deleted, another user's, or one of the layer's own.
     pub(crate) fn admit(&self, item: Item) -> Result<Option<Item>, Error> {
         if self.admits(&item) {
-            return Ok(Some(item).filter(|item| !self.compiled.is_deleted(item)));
+            let is_own = |item: &Item| self.own.as_ref().is_none_or(|own| own.is_satisfied_by(item));
+            return Ok(Some(item).filter(|item| !self.compiled.is_deleted(item) && is_own(item)));
         }
         if self.compiled.is_internal(&item) { Ok(None) } else { Err(self.state.breach(self.compiled)) }
     }

@@ -4,7 +4,7 @@ use std::{iter::once_with, sync::Arc};
 
 use nagaya_design::{
     AccessParameter, AccessPattern, Design, Field, FieldError, FieldType, ResultKind, SortBound, SortCondition,
-    TimestampPrecision, Wall,
+    TimestampPrecision, Verb, Wall,
 };
 use nagaya_store::{Condition, Item, Key, KeyValue, PagePosition, Query, SortCondition as StoreSort};
 use serde_json::Value as Json;
@@ -37,6 +37,10 @@ impl Session {
             return Ok(Page { records: Vec::new(), next: None, count: counts.then_some(0) });
         };
         query.after = after;
+        // Other users' items are left out by the store, and by the guard.
+        let own = self.own_condition(compiled, Verb::Read);
+        let is_limited = own.is_some();
+        query.filter = query.filter.into_iter().chain(own).reduce(Condition::and);
         let guard = PageGuard::new(self, access, compiled);
         if counts {
             return self.count(&guard, query).await;
@@ -44,10 +48,11 @@ impl Session {
         let wanted = page_size(access, list);
         let projection = (!access.projection.is_empty()).then_some(access.projection.as_slice());
         // Where tenants share a partition, a cursor of the store would tell how many items the others have. There the page has
-        // a cursor only if one of the caller's own items follows, however far away it is.
-        let shared = design.wall_of(access) == Wall::Attribute;
+        // a cursor only if one of the caller's own items follows, however far away it is. The same holds for users who see their
+        // own items only.
+        let shared = design.wall_of(access) == Wall::Attribute || is_limited;
         let rounds = if shared { usize::MAX } else { MAX_STORE_PAGES };
-        let reach = records_to_find(design, access, list);
+        let reach = records_to_find(access, list, shared);
         let mut records = Vec::with_capacity(reach.min(MIN_FILTERED_PAGE_SIZE));
         let (mut next, mut bytes, mut is_full) = (None, 0, false);
         for _ in 0..rounds {
@@ -163,6 +168,10 @@ impl Session {
         });
         [self.scope.tenant().unwrap_or_default(), &design.name, &access.name, order].into_iter().for_each(&mut add);
         parameters.into_iter().flat_map(|(name, value)| [name, value]).for_each(|part| add(part));
+        let entity = self.state.compiled(&design.entities[access.entity].name);
+        if entity.is_ok_and(|compiled| self.own_condition(compiled, Verb::Read).is_some()) {
+            add(&self.principal.user);
+        }
         bound.extend([version.major, version.minor].into_iter().flat_map(|number| u64::from(number).to_be_bytes()));
         bound
     }
@@ -191,9 +200,10 @@ pub fn list_query(design: &Design, base: &str, tenant: &str, list: &List) -> Res
         design.query_outline(access, given.as_slice())
     };
     let query = store_query(design, &scope, access, &compiled, list, asked);
+    let shared = design.wall_of(access) == Wall::Attribute;
     Ok(query.map(|query| {
         let limit =
-            (access.returns != ResultKind::Count).then(|| read_limit(&query, records_to_find(design, access, list)));
+            (access.returns != ResultKind::Count).then(|| read_limit(&query, records_to_find(access, list, shared)));
         Query { limit, ..query }
     }))
 }
@@ -283,9 +293,9 @@ fn page_size(access: &AccessPattern, list: &List) -> usize {
     }
 }
 
-/// The number of records that a page looks for: one more where tenants share a partition, to know whether the tenant has more.
-fn records_to_find(design: &Design, access: &AccessPattern, list: &List) -> usize {
-    let shared = design.wall_of(access) == Wall::Attribute;
+/// The number of records that a page looks for: one more where the caller shares a partition with others, to know whether the
+/// caller has more.
+fn records_to_find(access: &AccessPattern, list: &List, shared: bool) -> usize {
     page_size(access, list) + usize::from(shared && access.returns == ResultKind::Many)
 }
 

@@ -41,7 +41,7 @@ impl ChangeSet {
     pub fn create(mut self, entity: &str, fields: Map<String, Json>) -> Self {
         let compiled = self.session.authorize(entity, Intent::Create).map(Arc::clone);
         let kind = compiled.map(|compiled| {
-            let fields = NewFields::new(&self.session.state, &compiled, fields);
+            let fields = NewFields::new(&self.session, &compiled, fields);
             Change { compiled, kind: ChangeKind::Create(fields) }
         });
         self.push(kind);

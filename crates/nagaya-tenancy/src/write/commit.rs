@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use nagaya_store::{FailedCondition, Write, WriteAction, WriteSet, limits};
+use nagaya_design::Verb;
+use nagaya_store::{FailedCondition, Item, Write, WriteAction, WriteSet, limits};
 
 use super::plan::{OnFailure, Plan};
 use crate::{Error, ErrorKind, Record, session::Session};
@@ -70,7 +71,11 @@ impl Session {
                 Err(ErrorKind::NotUnique { fields: compiled.id_fields.clone() }.into())
             }
             Some(OnFailure::Changed { compiled, expected }) => {
-                let found = failed.current.as_ref().filter(|item| self.scope.may_change(compiled, item));
+                let is_hidden = |item: &Item| {
+                    self.is_hidden(compiled, item, Verb::Read) || self.is_hidden(compiled, item, Verb::Update)
+                };
+                let may_change = |item: &&Item| self.scope.may_change(compiled, item) && !is_hidden(item);
+                let found = failed.current.as_ref().filter(may_change);
                 let Some(found) = found.filter(|item| !compiled.is_deleted(item)) else {
                     return Err(Error::not_found(compiled.name()));
                 };

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use nagaya_design::Verb;
 use nagaya_store::{Condition, Item, Key, Update, Write};
 
 use super::{draft::Draft, unique};
@@ -74,7 +75,9 @@ impl Plan {
             let key = key.ok_or_else(|| Error::no_reference(&field.name, &reference.entity))?;
             let exists = session.scope.ownership_condition(target, &key).and(Condition::absent(DELETING));
             let not_deleted = target.soft_deleted.clone().map(|deleted| Condition::Not(Box::new(deleted)));
-            let exists = not_deleted.into_iter().fold(exists, Condition::and);
+            // What the caller may not read does not exist: the answer is the same.
+            let own = session.own_condition(target, Verb::Read);
+            let exists = not_deleted.into_iter().chain(own).fold(exists, Condition::and);
             let on_failure = OnFailure::NoReference { field: field.name.clone(), entity: reference.entity.clone() };
             self.writes.push((Write::condition_check(&target.table, key, exists), on_failure));
         }
@@ -134,6 +137,9 @@ impl Session {
         };
         let owned = self.scope.ownership_condition(compiled, key);
         let owned = if compiled.referenceable { owned.and(same(DELETING)) } else { owned };
+        // Another user may have created an item under the same key meanwhile.
+        let owner = compiled.entity.owner.as_deref().map(same);
+        let owned = owner.into_iter().fold(owned, Condition::and);
         match &compiled.entity.version {
             Some(version) => owned.and(same(version)),
             None => attributes.iter().fold(owned, |all, name| all.and(same(name))),

@@ -2,6 +2,7 @@
 
 use nagaya_design::UniqueConstraint;
 use nagaya_store::{Condition, Item, Key, Value, Write};
+use serde_json::Value as Json;
 
 use super::plan::OnFailure;
 use crate::{compiled::CompiledEntity, values};
@@ -23,6 +24,20 @@ impl Constraint {
         Constraint { fields: unique.fields.clone(), within_tenant: unique.within_tenant, when }
     }
 
+    /// The values of an item as they were typed.
+    fn values<'i>(&self, item: Option<&'i Item>) -> Option<Vec<&'i Value>> {
+        self.fields.iter().map(|field| values::lookup(item?, field)).collect()
+    }
+
+    /// Whether an item has an address that is compared in another case than it was typed.
+    fn has_folded(&self, compiled: &CompiledEntity, item: Option<&Item>) -> bool {
+        self.fields.iter().any(|path| {
+            let text = item.and_then(|item| values::lookup(item, path)).and_then(Value::as_str);
+            let field = compiled.entity.field(path);
+            field.zip(text).is_some_and(|(field, text)| field.comparable(text) != text)
+        })
+    }
+
     /// The key of the marker of an item's values; `None` if the constraint does not apply to the item.
     fn marker(&self, compiled: &CompiledEntity, item: &Item) -> Option<Key> {
         if compiled.is_soft_deleted(item) || self.when.as_ref().is_some_and(|when| !when.is_satisfied_by(item)) {
@@ -30,8 +45,11 @@ impl Constraint {
         }
         let mut hasher = blake3::Hasher::new();
         for field in &self.fields {
-            // As JSON, with the length in front, so that different values never give the same bytes.
-            let value = values::to_json(values::lookup(item, field)?).to_string();
+            // As JSON, with the length in front, so that different values never give the same bytes. Addresses have no case.
+            let value = match (values::to_json(values::lookup(item, field)?), compiled.entity.field(field)) {
+                (Json::String(text), Some(field)) => Json::from(&*field.comparable(&text)).to_string(),
+                (value, _) => value.to_string(),
+            };
             hasher.update(&(value.len() as u64).to_be_bytes());
             hasher.update(value.as_bytes());
         }
@@ -59,18 +77,25 @@ pub(super) fn markers(compiled: &CompiledEntity, old: Option<&Item>, new: Option
         };
         let ttl = compiled.ttl.as_deref();
         let expiry = |item: Option<&Item>| item.and_then(|item| item.get(ttl?)).cloned();
-        if before == after && expiry(old) == expiry(new) {
+        // An address that differs in its case only keeps its marker. If the item is older than comparing without case, this
+        // makes the marker.
+        let retyped = before == after && after.is_some() && constraint.values(old) != constraint.values(new);
+        if before == after && expiry(old) == expiry(new) && !retyped {
             continue;
         }
         if let (Some(before), Some(owner)) =
             (before.clone().filter(|before| after.as_ref() != Some(before)), owner(old))
         {
-            // If the marker is not the item's own any more, the item has changed meanwhile.
-            let delete = Write::delete(&compiled.table, before).when(Condition::equal(OWNER, owner));
+            // If the marker is not the item's own any more, the item has changed meanwhile. An item that is older than comparing
+            // addresses without case may have none.
+            let own = Condition::equal(OWNER, owner);
+            let own = if constraint.has_folded(compiled, old) { own.or(compiled.is_absent()) } else { own };
+            let delete = Write::delete(&compiled.table, before).when(own);
             writes.push((delete, OnFailure::Replan));
         }
         if let (Some(after), Some(owner)) = (after, owner(new)) {
             let condition = match before.as_ref() == Some(&after) {
+                true if retyped => compiled.is_absent().or(Condition::equal(OWNER, owner.clone())),
                 true => Condition::equal(OWNER, owner.clone()),
                 false => compiled.is_absent(),
             };

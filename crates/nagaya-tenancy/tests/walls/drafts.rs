@@ -210,7 +210,7 @@ async fn all_problems_are_reported_at_once() {
         [
             "more is not a field",
             "place.other is not a field",
-            "home comes from the token and cannot be changed",
+            "home comes from the token; leave it out",
             "at is part of the key and cannot be changed",
             "id is part of the key and cannot be changed",
             "made cannot be changed",

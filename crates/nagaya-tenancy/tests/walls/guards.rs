@@ -46,6 +46,7 @@ fn market() -> Design {
         table  = "main"
         key    = { PK = "OFFER#{id}", SK = "OFFER#" }
         wall   = "public"
+        names  = "first-come"
         index.GSI1 = { GSI1PK = "SHOP#{shop}#OFFERS", GSI1SK = "OFFER#{id}", wall = "key" }
         index.GSI2 = { GSI2PK = "KIND#{kind}", GSI2SK = "OFFER#{id}", wall = "attribute" }
 
@@ -58,6 +59,7 @@ fn market() -> Design {
         table  = "main"
         key    = { PK = "ORDER#{id}", SK = "ORDER#" }
         wall   = "attribute"
+        names  = "first-come"
         unique = [{ fields = ["number"], within = "tenant" }]
 
         [entity.order.fields]
@@ -71,6 +73,7 @@ fn market() -> Design {
         # NG0304: few.
         key    = { PK = "ADVERTS", SK = "ADVERT#{id}" }
         wall   = "public"
+        names  = "first-come"
         unique = [{ fields = ["title"], within = "tenant" }]
 
         [entity.advert.fields]

@@ -3,8 +3,10 @@
 // Derived code refers to the facade crate by name.
 extern crate nagaya_tenancy as nagaya;
 
+mod addresses;
 mod attack;
 mod audit;
+mod callers;
 mod common;
 mod drafts;
 mod fault_stores;
@@ -13,6 +15,7 @@ mod idempotency;
 mod indexes;
 mod items;
 mod lists;
+mod own_items;
 mod recovery;
 mod references;
 mod secrets;

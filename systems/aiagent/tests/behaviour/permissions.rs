@@ -22,7 +22,7 @@ fn is_permitted(answer: &Response) -> bool {
 fn the_policy_is_enforced_for_each_verb_of_each_entity() {
     let server = in_memory("single");
     let design = server.nagaya.design();
-    let admin = server.admin("t1");
+    let admin = server.user_with("t1", "u1", &["admin"]);
     let samples = samples();
     let path_of = |entity: &str| design.entity(entity).expect("an entity").path.clone();
     for sample in &samples {

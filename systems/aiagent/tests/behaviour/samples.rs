@@ -11,7 +11,7 @@ pub(crate) struct Sample {
     pub(crate) patch: Json,
 }
 
-/// Samples of all entities, in an order in which references resolve.
+/// Samples of all entities, in an order in which references resolve. The user `u1` creates them: some belong to their user.
 pub(crate) fn samples() -> Vec<Sample> {
     let sample = |entity, new, patch| Sample { entity, new, patch };
     let when = "2030-01-01T00:00:00Z";
@@ -20,7 +20,7 @@ pub(crate) fn samples() -> Vec<Sample> {
         sample("tenant", json!({ "name": "Acme" }), json!({ "name": "Acme Ltd" })),
         sample("user", user("u1"), json!({ "name": "Aoi B." })),
         sample("permission_policy", json!({ "roles": {} }), json!({ "roles": {} })),
-        sample("user_preferences", json!({ "userId": "u1" }), json!({ "preferences": { "theme": "dark" } })),
+        sample("user_preferences", json!({}), json!({ "preferences": { "theme": "dark" } })),
         sample("agent", json!({ "agentId": "a1", "name": "Triage" }), json!({ "enabled": false })),
         sample(
             "execution",
@@ -46,12 +46,11 @@ pub(crate) fn samples() -> Vec<Sample> {
         sample("email_account", account("m1", "aoi@example.com"), json!({ "syncStatus": "syncing" })),
         sample("task", json!({ "taskId": "k1", "userId": "u1", "title": "Answer" }), json!({ "priority": "high" })),
         sample("email_message", message("x1", "2030-01-01T08:00:00Z"), json!({ "isRead": true })),
-        sample("user_email_subscription", json!({ "userId": "u1", "accountId": "m1" }), json!({ "notify": false })),
+        sample("user_email_subscription", json!({ "accountId": "m1" }), json!({ "notify": false })),
         sample(
             "push_subscription",
             json!({
                 "subscriptionId": "p1",
-                "userId": "u1",
                 "endpoint": "https://push.example.com/1",
                 "p256dh": "key",
                 "auth": "secret",
@@ -86,7 +85,6 @@ pub(crate) fn user(id: &str) -> Json {
 pub(crate) fn account(id: &str, email: &str) -> Json {
     json!({
         "accountId": id,
-        "userId": "u1",
         "email": email,
         "provider": "gmail",
         "accessToken": "access-secret",

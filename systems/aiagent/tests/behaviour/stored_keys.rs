@@ -72,7 +72,7 @@ const STORED_KEYS: [(&str, &str, &str); 19] = [
 
 /// Creates one item of each entity in a tenant; the responses.
 fn filled(server: &TestServer) -> Vec<(String, Json)> {
-    let admin = server.admin("t1");
+    let admin = server.user_with("t1", "u1", &["admin"]);
     let mut made = Vec::new();
     for sample in samples() {
         let path = &server.nagaya.design().entity(sample.entity).expect("an entity").path;

@@ -20,6 +20,7 @@ mod recover;
 
 use std::sync::Arc;
 
+use nagaya_design::Verb;
 use nagaya_store::{Condition, Item, Key, Update, Write, WriteSet};
 
 use self::{
@@ -80,7 +81,7 @@ impl Session {
                 // If this call began the deletion, another process has finished it.
                 return if begun { Ok(()) } else { Err(missing()) };
             };
-            if !self.scope.may_change(compiled, &item) {
+            if !self.scope.may_change(compiled, &item) || self.is_hidden(compiled, &item, Verb::Delete) {
                 return Err(missing());
             }
             let is_expected = expected.holds(compiled, &item);

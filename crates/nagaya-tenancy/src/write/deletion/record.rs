@@ -4,7 +4,13 @@ use std::sync::Arc;
 
 use nagaya_store::{Condition, Item, Key, KeyValue, Value, Write};
 
-use crate::{Error, Principal, compiled::CompiledEntity, scope::Scope, session::Session, state::TenancyState};
+use crate::{
+    Error, Principal,
+    compiled::CompiledEntity,
+    scope::Scope,
+    session::{OwnItems, Session},
+    state::TenancyState,
+};
 
 /// The partition of the records in each table. Escapes have capitals, so no key of an entity is like it.
 pub(super) const PARTITION: &str = "%deleting";
@@ -142,6 +148,8 @@ impl DeletionRecord {
             scope: self.scope.clone(),
             principal: self.principal.clone(),
             reason: self.reason.clone(),
+            // What the caller may delete was checked when the deletion began.
+            own_items: OwnItems::Unlimited,
         }
     }
 }

@@ -25,6 +25,11 @@ impl<'c> Checks<'c> {
     /// Reports fields that do not fit the entity.
     pub(super) fn fields_fit(&mut self, fields: &Fields) {
         self.problems.extend(self.compiled.entity.check_fields(fields));
+        for path in &self.compiled.id_fields {
+            if values::json_at(fields, path).and_then(Json::as_str).is_some_and(values::is_dot_segment) {
+                self.report(path.as_str(), "cannot be `.` or `..`, which mean something else in a path");
+            }
+        }
     }
 
     /// Refuses the draft if there is any problem.
@@ -91,15 +96,20 @@ impl<'c> Checks<'c> {
     }
 
     /// Reports fields that an update must not change.
-    pub(super) fn unchanged(&mut self, scope: &Scope, before: &Fields, after: &Fields) {
+    pub(super) fn unchanged(&mut self, scope: &Scope, patch: &Fields, before: &Fields, after: &Fields) {
         let entity = &self.compiled.entity;
+        let tenant = entity.tenant.as_deref().filter(|_| scope.tenant().is_some());
+        let given = tenant.filter(|tenant| values::json_at(patch, tenant).is_some());
+        if let Some(tenant) = given {
+            self.report(tenant, "comes from the token; leave it out");
+        }
         let mut check = |path: &str, message: &str| {
             if values::json_at(before, path) != values::json_at(after, path) {
                 self.report(path, message);
             }
         };
-        let tenant = entity.tenant.as_deref().filter(|_| scope.tenant().is_some());
-        if let Some(tenant) = tenant {
+        // A patch can also remove the map that the tenant is in.
+        if let Some(tenant) = tenant.filter(|_| given.is_none()) {
             check(tenant, "comes from the token and cannot be changed");
         }
         let mut key_fields: Vec<_> = entity.key.partition.fields().chain(entity.key.sort.fields()).collect();

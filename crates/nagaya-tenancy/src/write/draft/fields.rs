@@ -5,7 +5,7 @@ use nagaya_store::Item;
 use serde_json::{Map, Value as Json};
 
 use super::checks::{Checks, since_fields};
-use crate::{Error, Settings, compiled::CompiledEntity, scope::Scope, state::TenancyState, values};
+use crate::{Error, Settings, compiled::CompiledEntity, scope::Scope, session::Session, state::TenancyState, values};
 
 /// The fields of a new item.
 pub(in crate::write) struct NewFields {
@@ -17,11 +17,13 @@ pub(in crate::write) struct NewFields {
 }
 
 impl NewFields {
-    pub(in crate::write) fn new(state: &TenancyState, compiled: &CompiledEntity, given: Map<String, Json>) -> Self {
-        let now = state.settings.clock.millis();
+    pub(in crate::write) fn new(session: &Session, compiled: &CompiledEntity, given: Map<String, Json>) -> Self {
+        let settings = &session.state.settings;
+        let now = settings.clock.millis();
         let mut complete = given.clone();
         drop_nulls(&compiled.entity.fields, &mut complete);
-        add_defaults(&compiled.entity.fields, &mut complete, &state.settings, now);
+        let defaults = Defaults { settings, now, user: &session.principal.user };
+        defaults.add(&compiled.entity.fields, &mut complete);
         NewFields { given, complete, now }
     }
 
@@ -56,12 +58,12 @@ impl NewFields {
 
 /// An item after a merge patch (RFC 7386) of its fields.
 pub(super) fn merge(
-    state: &TenancyState,
     compiled: &CompiledEntity,
-    scope: &Scope,
+    session: &Session,
     old: &Item,
     patch: &Map<String, Json>,
 ) -> Result<Item, Error> {
+    let Session { state, scope, principal, .. } = session;
     let now = state.settings.clock.millis();
     let entity = &compiled.entity;
     let before = fields_of(compiled, old);
@@ -70,14 +72,18 @@ pub(super) fn merge(
     drop_nulls(&entity.fields, &mut fields);
     let mut checks = Checks::new(compiled);
     checks.removed_names(&entity.fields, patch, "");
-    checks.unchanged(scope, &before, &fields);
+    checks.unchanged(scope, patch, &before, &fields);
     checks.reject_caller_set_since_fields(Some(&before), &fields);
     checks.check_required_kept(&entity.fields, &before, &fields, "");
     for field in entity.fields.iter().filter(|field| is_refreshed(compiled, field)) {
+        let value = match field.default {
+            Some(DefaultValue::Caller) => Some((&*principal.user).into()),
+            _ => field.timestamp_value(now),
+        };
         if !patch.contains_key(&field.name)
-            && let Some(instant) = field.timestamp_value(now)
+            && let Some(value) = value
         {
-            fields.insert(field.name.clone(), instant);
+            fields.insert(field.name.clone(), value);
         }
     }
     set_since_fields(compiled, Some(&before), &mut fields, now);
@@ -230,9 +236,11 @@ fn check_not_deleted(compiled: &CompiledEntity, item: &Item) -> Result<(), Error
     Ok(())
 }
 
-/// Whether a field is set to the current time by every change: mutable, with the default `now`.
+/// Whether every change sets a field to the current time or to its user: mutable, with the default `now` or `caller`.
 fn is_refreshed(compiled: &CompiledEntity, field: &Field) -> bool {
-    field.default == Some(DefaultValue::Now) && !field.immutable && !compiled.entity.is_key_field(&field.name)
+    matches!(field.default, Some(DefaultValue::Now | DefaultValue::Caller))
+        && !field.immutable
+        && !compiled.entity.is_key_field(&field.name)
 }
 
 /// Removes optional fields whose value is null.
@@ -247,32 +255,42 @@ fn drop_nulls(fields: &[Field], given: &mut Map<String, Json>) {
     }
 }
 
-/// Adds the defaults of missing fields.
-fn add_defaults(fields: &[Field], given: &mut Map<String, Json>, settings: &Settings, now: i64) {
-    for field in fields {
-        if !given.contains_key(&field.name)
-            && let Some(value) = default_value(field, settings, now)
-        {
-            given.insert(field.name.clone(), value);
-        }
-        if let FieldType::Map(inner) = &field.field_type
-            && let Some(Json::Object(given)) = given.get_mut(&field.name)
-        {
-            add_defaults(inner, given, settings, now);
-        }
-    }
+/// What the defaults of missing fields are made from.
+struct Defaults<'s> {
+    settings: &'s Settings,
+    now: i64,
+    user: &'s str,
 }
 
-fn default_value(field: &Field, settings: &Settings, now: i64) -> Option<Json> {
-    match field.default.as_ref()? {
-        DefaultValue::Constant(value) => Some(value.clone()),
-        DefaultValue::Now => field.timestamp_value(now),
-        DefaultValue::New => {
-            let id = match field.field_type {
-                FieldType::Uuid => settings.ids.uuid(),
-                _ => settings.ids.ulid(now),
-            };
-            Some(format!("{}{id}", field.prefix()).into())
+impl Defaults<'_> {
+    /// Adds the defaults of missing fields.
+    fn add(&self, fields: &[Field], given: &mut Map<String, Json>) {
+        for field in fields {
+            if !given.contains_key(&field.name)
+                && let Some(value) = self.value(field)
+            {
+                given.insert(field.name.clone(), value);
+            }
+            if let FieldType::Map(inner) = &field.field_type
+                && let Some(Json::Object(given)) = given.get_mut(&field.name)
+            {
+                self.add(inner, given);
+            }
+        }
+    }
+
+    fn value(&self, field: &Field) -> Option<Json> {
+        match field.default.as_ref()? {
+            DefaultValue::Constant(value) => Some(value.clone()),
+            DefaultValue::Now => field.timestamp_value(self.now),
+            DefaultValue::Caller => Some(self.user.into()),
+            DefaultValue::New => {
+                let id = match field.field_type {
+                    FieldType::Uuid => self.settings.ids.uuid(),
+                    _ => self.settings.ids.ulid(self.now),
+                };
+                Some(format!("{}{id}", field.prefix()).into())
+            }
         }
     }
 }

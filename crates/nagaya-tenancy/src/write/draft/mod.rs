@@ -5,6 +5,7 @@ mod fields;
 
 use std::{fmt, sync::Arc};
 
+use nagaya_design::Verb;
 use nagaya_store::{Item, Key, Write};
 use serde_json::{Map, Value as Json};
 
@@ -72,12 +73,12 @@ impl Draft {
                 Draft::audited(session, compiled, key, (None, Some(new)), &Expected::Any, "create")
             }
             ChangeKind::Update { id, patch, expected } => {
-                let (key, old) = session.current(compiled, id, expected).await?;
-                let new = fields::merge(state, compiled, scope, &old, patch)?;
+                let (key, old) = session.current(compiled, id, expected, Verb::Update).await?;
+                let new = fields::merge(compiled, session, &old, patch)?;
                 Draft::audited(session, compiled, key, (Some(old), Some(new)), expected, "update")
             }
             ChangeKind::Delete { id, expected } => {
-                let (key, old) = session.current(compiled, id, expected).await?;
+                let (key, old) = session.current(compiled, id, expected, Verb::Delete).await?;
                 Draft::removal(session, compiled, key, old, expected)
             }
         };
@@ -129,7 +130,7 @@ impl Draft {
 pub(super) fn audit_entries(session: &Session, action: &AuditedAction<'_>) -> Result<Vec<Write>, Error> {
     let mut entries = Vec::new();
     if let Some(TenantEntry { compiled, tenant, fields }) = audit::tenant_entry(session, action)? {
-        let fields = NewFields::new(&session.state, compiled, fields);
+        let fields = NewFields::new(session, compiled, fields);
         let item = fields.item(&session.state, compiled, &Scope::Tenant(tenant.into()))?;
         entries.push(compiled.insert(item));
     }
@@ -144,6 +145,7 @@ impl Session {
         compiled: &Arc<CompiledEntity>,
         id: &[String],
         expected: &Expected,
+        verb: Verb,
     ) -> Result<(Key, Item), Error> {
         let id: Vec<&str> = id.iter().map(String::as_str).collect();
         let missing = || Error::not_found(compiled.name());
@@ -151,8 +153,9 @@ impl Session {
             Some(read) => read,
             None => self.find(compiled, &id).await?.ok_or_else(missing)?,
         };
-        // A public item is read by all and changed by its owner only; for others there is no item to change.
-        if !self.scope.may_change(compiled, &item) {
+        // A public item is read by all and changed by its owner only; for others there is no item to change. The same holds for
+        // another user's item, if the roles permit changing own ones only.
+        if !self.scope.may_change(compiled, &item) || self.is_hidden(compiled, &item, verb) {
             return Err(missing());
         }
         if !expected.holds(compiled, &item) {

@@ -5,7 +5,10 @@ use serde_json::json;
 use super::each;
 use nagaya_testing::TestServer;
 
-use crate::{harness::WaitForLists as _, samples::account};
+use crate::{
+    harness::{Clients as _, WaitForLists as _},
+    samples::account,
+};
 
 pub(super) fn run(server: &TestServer) {
     let member = server.user_with("t1", "u1", &["member"]);
@@ -40,9 +43,30 @@ pub(super) fn run(server: &TestServer) {
         assert!(!body.contains("secret"), "{body}");
     }
 
+    // A mailbox belongs to its user: for other members it does not exist. Admins see all.
+    let other = server.user_with("t1", "u2", &["member"]);
+    assert_eq!(
+        other
+            .post("/email-accounts", &json!({ "userId": "u1", "email": "x@example.com", "provider": "gmail" }))
+            .expect_problem(422, "invalid"),
+        ["/userId"]
+    );
+    other.get("/email-accounts/m1").expect_problem(404, "not_found");
+    other.get("/email-account-by-address?email=aoi@example.com&provider=gmail").expect_problem(404, "not_found");
+    other.patch("/email-accounts/m1", &json!({ "syncStatus": "idle" })).expect_problem(404, "not_found");
+    other.delete("/email-accounts/m1").expect_problem(404, "not_found");
+    for path in ["/email-accounts", "/email-accounts-of-user?userId=u1"] {
+        assert_eq!(other.get(path).list(), [] as [serde_json::Value; 0], "{path}");
+        assert_eq!(each(&server.admin("t1").get(path).list(), "accountId"), ["m1", "m2"], "{path}");
+    }
+    // Addresses have no case.
+    let found = member.get("/email-account-by-address?email=Aoi@Example.com&provider=gmail").expect_data(200);
+    assert_eq!((&found["accountId"], &found["email"]), (&json!("m1"), &json!("aoi@example.com")));
+    member.post("/email-accounts", &account("m3", "AOI@example.com")).expect_problem(409, "taken");
+
     // Email subscriptions: which user follows which mailbox.
     for id in ["m1", "m2"] {
-        member.post("/user-email-subscriptions", &json!({ "userId": "u1", "accountId": id })).expect_data(201);
+        member.post("/user-email-subscriptions", &json!({ "accountId": id })).expect_data(201);
     }
     member.patch("/user-email-subscriptions/u1/m2", &json!({ "notify": false })).expect_data(200);
     let watched = member.wait_for_list("/email-subscriptions-of-user?userId=u1", 2);
@@ -57,7 +81,6 @@ pub(super) fn run(server: &TestServer) {
     for id in ["p1", "p2"] {
         let push = json!({
             "subscriptionId": id,
-            "userId": "u1",
             "endpoint": format!("https://push.example.com/{id}"),
             "p256dh": "public",
             "auth": "secret",

@@ -73,14 +73,24 @@ pub(super) fn run(server: &TestServer) {
     assert_eq!(server.admin("t2").post("/tenants", &own).expect_problem(422, "invalid"), ["/plan"]);
     assert_eq!(server.admin("t2").post("/tenants", &json!({ "name": "Beta" })).expect_data(201)["plan"], "free");
 
-    // Preferences: one item for each user.
-    let preferences = json!({ "userId": "u1", "preferences": { "categories": ["mail"], "theme": "light" } });
-    admin.post("/user-preferences", &preferences).expect_data(201);
+    // Preferences: one item for each user, who comes from the token.
+    let (member, other) = (server.user_with("t1", "u1", &["member"]), server.user_with("t1", "u2", &["member"]));
+    let preferences = json!({ "preferences": { "categories": ["mail"], "theme": "light" } });
+    let forged = json!({ "userId": "u2", "preferences": {} });
+    assert_eq!(member.post("/user-preferences", &forged).expect_problem(422, "invalid"), ["/userId"]);
+    assert_eq!(member.post("/user-preferences", &preferences).expect_data(201)["userId"], "u1");
     let dark = json!({ "preferences": { "theme": "dark" } });
-    let changed = admin.patch("/user-preferences/u1", &dark).expect_data(200);
+    let changed = member.patch("/user-preferences/u1", &dark).expect_data(200);
     assert_eq!(changed["preferences"], json!({ "categories": ["mail"], "theme": "dark" }));
-    assert_eq!(admin.get("/user-preferences/u1").expect_data(200), changed);
-    assert_eq!(admin.get("/preferences-of-user?userId=u1").expect_data(200), changed);
-    let nobodys = json!({ "userId": "nobody", "preferences": {} });
-    assert_eq!(admin.post("/user-preferences", &nobodys).expect_problem(409, "no_reference"), ["/userId"]);
+    for reader in [&member, &admin] {
+        assert_eq!(reader.get("/user-preferences/u1").expect_data(200), changed);
+        assert_eq!(reader.get("/preferences-of-user?userId=u1").expect_data(200), changed);
+    }
+    // Another member does not find them.
+    other.get("/user-preferences/u1").expect_problem(404, "not_found");
+    other.get("/preferences-of-user?userId=u1").expect_problem(404, "not_found");
+    other.patch("/user-preferences/u1", &dark).expect_problem(404, "not_found");
+    other.delete("/user-preferences/u1").expect_problem(404, "not_found");
+    let nobody = server.user_with("t1", "nobody", &["member"]);
+    assert_eq!(nobody.post("/user-preferences", &preferences).expect_problem(409, "no_reference"), ["/userId"]);
 }
