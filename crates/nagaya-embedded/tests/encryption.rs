@@ -252,7 +252,7 @@ async fn every_changed_byte_of_an_encrypted_backup_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_value_that_was_moved_or_changed_is_not_returned() {
+async fn a_file_opens_only_under_its_name_and_with_the_key() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(directory.path(), Some(key(1))).expect("a new store");
     fill(&store, 0..2).await;
