@@ -51,8 +51,9 @@ fn link(design: &Design, entity: &Entity, field: &Field, filled: &[&Entity]) -> 
         let id = design.entity(&reference.entity)?.id_fields().first()?.to_string();
         return Some(Link { entity: reference.entity.clone(), field: id, declared: true });
     }
-    // A generated id is the item's own.
-    if field.default.is_some() || !field.choices().is_empty() {
+    // A generated id is the item's own. A caller is somebody.
+    let is_generated = field.default.as_ref().is_some_and(|default| *default != DefaultValue::Caller);
+    if is_generated || !field.choices().is_empty() {
         return None;
     }
     let to = |entity: &Entity, field: &str| {

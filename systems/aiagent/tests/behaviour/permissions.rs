@@ -96,3 +96,32 @@ fn an_unreadable_policy_permits_nothing() {
     server.user_with("t1", "u1", &["viewer"]).get("/tasks").expect_problem(403, "forbidden");
     server.admin("t1").get("/tasks").expect_data(200);
 }
+
+/// A policy can limit a role to own items, of entities that belong to their user.
+#[test]
+fn a_policy_limits_a_role_to_own_items() {
+    let server = in_memory("single");
+    let [aoi, ren] = ["u1", "u2"].map(|user| server.user_with("t1", user, &["admin"]));
+    for user in ["u1", "u2"] {
+        aoi.post("/users", &crate::samples::user(user)).expect_data(201);
+    }
+    aoi.post("/email-accounts", &crate::samples::account("m1", "aoi@example.com")).expect_data(201);
+    ren.get("/email-accounts/m1").expect_data(200);
+
+    let policy = |permission: &str| json!({ "roles": { "admin": ["*.create", permission] } });
+    assert_eq!(
+        aoi.post("/permission-policies", &policy("task.read:own")).expect_problem(422, "invalid"),
+        ["/roles/admin/1"]
+    );
+    aoi.post("/permission-policies", &policy("email_account.*:own")).expect_data(201);
+    ren.get("/email-accounts/m1").expect_problem(404, "not_found");
+    ren.patch("/email-accounts/m1", &json!({ "syncStatus": "syncing" })).expect_problem(404, "not_found");
+    assert_eq!(ren.get("/email-accounts").list(), [] as [Json; 0]);
+    aoi.get("/email-accounts/m1").expect_data(200);
+
+    // The design limits members, whatever the policy says.
+    let wide = json!({ "roles": { "member": ["email_account.*"] } });
+    aoi.patch("/permission-policies", &wide).expect_data(200);
+    server.user_with("t1", "u2", &["member"]).get("/email-accounts/m1").expect_problem(404, "not_found");
+    server.user_with("t1", "u1", &["member"]).get("/email-accounts/m1").expect_data(200);
+}
