@@ -130,7 +130,7 @@ fn a_running_server_refuses_a_revoked_token_within_seconds() {
         { "system": "todo", "tenant": "f1", "issuedBefore": "…" },
     ]);
     assert_eq!((list("todo"), list("kondate")), (expected, json!([])));
-    let url = format!("{}/metrics", serving.url());
+    let url = format!("{}/metrics", serving.admin_url());
     eventually(|| {
         let figures = send_request("GET", &url, None, None).1.as_str().expect("a text").to_owned();
         match figures.contains(r#"nagaya_token_revocations{system="todo"} 4"#) {
