@@ -48,10 +48,10 @@ pub(super) struct ListArgs {
 )]
 pub(super) struct RevokeArgs {
     /// The token with this id (its claim `jti`)
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", allow_hyphen_values = true)]
     jti: Option<String>,
     /// All tokens of a user of --issuer
-    #[arg(long, value_name = "USER")]
+    #[arg(long, value_name = "USER", allow_hyphen_values = true)]
     user: Option<String>,
     /// All tokens that name a tenant
     #[arg(long, value_name = "TENANT")]
