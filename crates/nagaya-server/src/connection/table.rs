@@ -14,6 +14,9 @@ use tokio::{sync::Notify, time::Instant};
 
 use crate::observe::TARGET;
 
+/// How often a limit that is reached is logged.
+const WARNING_INTERVAL: Duration = Duration::from_secs(1);
+
 /// What a connection is doing.
 #[derive(Debug)]
 pub(super) struct ConnectionState {
@@ -88,6 +91,8 @@ struct OpenConnections {
     entries: BTreeMap<u64, Entry>,
     per_address: HashMap<IpAddr, usize>,
     next: u64,
+    /// When a limit was last logged.
+    warned: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -138,12 +143,16 @@ impl ConnectionTable {
     pub(super) fn open(self: &Arc<Self>, address: IpAddr) -> Option<Connection> {
         let mut open = self.lock();
         if open.per_address.get(&address).is_some_and(|count| *count >= self.limit_per_address) {
-            let limit = self.limit_per_address;
-            tracing::warn!(target: TARGET, %address, limit, "an address has reached its limit of connections");
+            if open.may_warn() {
+                let limit = self.limit_per_address;
+                tracing::warn!(target: TARGET, %address, limit, "an address has reached its limit of connections");
+            }
             open.evict_oldest(Some(address))?;
         }
         if open.entries.len() >= self.limit {
-            tracing::warn!(target: TARGET, limit = self.limit, "the connection limit is reached");
+            if open.may_warn() {
+                tracing::warn!(target: TARGET, limit = self.limit, "the connection limit is reached");
+            }
             open.evict_oldest(None)?;
         }
         let id = open.next;
@@ -160,6 +169,15 @@ impl ConnectionTable {
 }
 
 impl OpenConnections {
+    /// Whether a limit may be logged: whoever opens many connections must not fill the log.
+    fn may_warn(&mut self) -> bool {
+        let may = self.warned.is_none_or(|warned| warned.elapsed() >= WARNING_INTERVAL);
+        if may {
+            self.warned = Some(Instant::now());
+        }
+        may
+    }
+
     /// Closes one connection, of this address if one is given.
     fn evict_oldest(&mut self, address: Option<IpAddr>) -> Option<()> {
         let oldest = |wanted: u8| {
