@@ -85,6 +85,16 @@ impl Opened {
     pub(super) fn tenant(&self, reason: &str, tenant: &str) -> anyhow::Result<Tenant> {
         self.operator(reason).as_tenant(tenant).with_context(|| format!("`{tenant}` is not a valid tenant id"))
     }
+
+    /// The aggregates that seal fields of their events.
+    pub(super) fn sealing_aggregates(&self) -> anyhow::Result<Vec<String>> {
+        let aggregates = self.nagaya.design().aggregates.iter().filter(|aggregate| aggregate.keys.is_some());
+        let aggregates: Vec<_> = aggregates.map(|aggregate| aggregate.name.clone()).collect();
+        if aggregates.is_empty() {
+            bail!("no fields are sealed in the events of {}: its design has no `keys` for an aggregate", self.name);
+        }
+        Ok(aggregates)
+    }
 }
 
 /// The system that is meant; `None` after showing what is wrong with its design.

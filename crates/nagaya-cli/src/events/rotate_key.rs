@@ -1,6 +1,6 @@
 //! `nagaya events rotate-key`.
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use serde_json::json;
 
 use super::{SystemArgs, opened::Opened};
@@ -28,12 +28,7 @@ pub(super) struct Args {
 pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     let Some(opened) = Opened::open_read_only(&args.at).await? else { return Ok(Outcome::FoundProblem) };
     let Args { tenant: name, user, .. } = args;
-    let sealed = |aggregate: &&nagaya_design::Aggregate| aggregate.keys.is_some();
-    let design = opened.nagaya.design();
-    let aggregates: Vec<_> = design.aggregates.iter().filter(sealed).map(|each| each.name.clone()).collect();
-    if aggregates.is_empty() {
-        bail!("no fields are sealed in the events of {}: its design has no `keys` for an aggregate", opened.name);
-    }
+    let aggregates = opened.sealing_aggregates()?;
     let tenant = opened.tenant("nagaya events rotate-key", name)?;
     let mut rotated = 0;
     for aggregate in &aggregates {

@@ -151,14 +151,6 @@ impl Verifier {
         self.verify(token).await
     }
 
-    /// Refuses a caller whose token has expired or was revoked since it was verified, for requests that last long.
-    pub fn check_again(&self, caller: &Caller) -> Result<(), Problem> {
-        if self.clock.seconds() >= caller.expires.saturating_add(self.skew) {
-            return Err(bad_token("The token has expired."));
-        }
-        self.check_revoked(caller)
-    }
-
     fn check_revoked(&self, caller: &Caller) -> Result<(), Problem> {
         if self.revocations.covers(caller) { Err(bad_token("The token has been revoked.")) } else { Ok(()) }
     }

@@ -58,22 +58,6 @@ async fn a_revoked_token_is_refused_at_once_also_from_the_cache() {
     assert_eq!(all().await, [true, true, true]);
 }
 
-#[tokio::test]
-async fn a_long_request_can_check_its_caller_again() {
-    let (key, hand) = (Key::es256("a"), TestClock::new());
-    let provider = Provider::start(&[&key]).await;
-    let list = Arc::new(Revocations::default());
-    let verifier = verifier(&provider.issuer(), &hand).revocations(&list);
-    let caller = verifier.caller(&key.sign(&provider.claims())).await.expect("the token is good");
-    assert!(verifier.check_again(&caller).is_ok());
-    list.replace([before(tenant("t1"), NOW + 1)]);
-    assert!(verifier.check_again(&caller).is_err());
-    list.replace([]);
-    assert!(verifier.check_again(&caller).is_ok());
-    hand.pass(3_600 + 30);
-    assert!(verifier.check_again(&caller).is_err());
-}
-
 /// Checks that two stores of the same list see what either writes, and that entries go when they are not needed.
 async fn check_store(one: &RevocationStore, other: &RevocationStore) {
     let keep = |entry: &Revocation| entry.issued_before > 10;
