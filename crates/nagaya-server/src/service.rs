@@ -133,7 +133,7 @@ impl SystemService {
         let address = log.origin.address.clone();
         let (caller, token) = self.caller(&route, &parts, address.as_deref().unwrap_or_default()).await?;
         if !caller.is_visitor() {
-            log.authenticated(&caller);
+            log.authenticated(&caller, self.system.design.tenant.is_person());
         }
         admission.admit(self.limits.admit(&caller, address.as_deref()))?;
         // The roles of the token allow the route.

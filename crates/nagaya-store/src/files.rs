@@ -5,7 +5,7 @@
 
 use std::{
     fmt,
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     hash::{BuildHasher as _, RandomState},
     io,
     path::{Path, PathBuf},
@@ -40,6 +40,29 @@ pub fn private_folder() -> DirBuilder {
 /// Makes the names in a folder durable.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+}
+
+/// Keeps the objects below a directory from being deleted, as long as the result lives. Waits for a deletion that has begun.
+pub fn keep_objects(objects: &Path) -> io::Result<File> {
+    let file = object_lock(objects)?;
+    file.lock_shared()?;
+    Ok(file)
+}
+
+/// The right to delete objects below a directory, as long as the result lives; `None` while somebody
+/// [keeps](keep_objects) or deletes them.
+pub fn may_delete_objects(objects: &Path) -> io::Result<Option<File>> {
+    let file = object_lock(objects)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// The file beside the directory that those lock who delete objects or rely on them.
+fn object_lock(objects: &Path) -> io::Result<File> {
+    private_file().create(true).truncate(false).open(objects.with_extension("lock"))
 }
 
 /// How the names of files end that [`replace_file`] has not finished.

@@ -81,6 +81,9 @@ pub enum ErrorKind {
     /// The idempotency key was used for another request.
     #[error("the key has been used for another request")]
     IdempotencyKeyReused,
+    /// The request was carried out before, and an item of its result has been deleted since.
+    #[error("the request was carried out before, and its result has been deleted since")]
+    ResultDeleted,
     /// A side record has changed since it was read.
     #[error("the side record `{name}` has changed since it was read")]
     SideRecordConflict {
@@ -160,6 +163,7 @@ impl Error {
             ErrorKind::BadTenant => "bad_tenant",
             ErrorKind::NoReason => "no_reason",
             ErrorKind::IdempotencyKeyReused => "key_reused",
+            ErrorKind::ResultDeleted => "result_deleted",
             ErrorKind::SideRecordConflict { .. } => "overtaken",
             ErrorKind::Store(error) => error.code(),
         }

@@ -8,6 +8,7 @@ mod error;
 mod expected;
 mod handles;
 mod key_set;
+mod log_names;
 mod principal;
 mod read;
 mod record;
@@ -29,6 +30,7 @@ pub use self::{
     expected::Expected,
     handles::{Operator, TenancyFuture, Tenant, Visitor},
     key_set::{KeySet, SecretKey},
+    log_names::log_hash,
     principal::Principal,
     read::{List, LogPage, Page, list_query},
     record::Record,

@@ -29,6 +29,9 @@ pub struct Settings {
     /// The keys that encrypt cursors. Processes that serve the same callers need the same ones. By default there is a random one, so
     /// that cursors are valid for the life of the process.
     pub cursor_keys: KeySet,
+    /// The keys that names of people are hashed with in logs. By default there is a random one, so that hashes can be compared
+    /// for the life of the process.
+    pub log_keys: KeySet,
     /// How often a write is tried that loses races against others.
     pub attempts: usize,
     /// How long the indexes of the store may lag behind its tables, where its capabilities say that they do. A deletion waits
@@ -41,17 +44,22 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         let ids = IdGenerator::random();
-        let mut cursor_key = [0; 32];
-        for half in cursor_key.chunks_mut(16) {
-            half.copy_from_slice(&ids.bits().to_be_bytes());
-        }
+        let key = || {
+            let mut key = [0; 32];
+            for half in key.chunks_mut(16) {
+                half.copy_from_slice(&ids.bits().to_be_bytes());
+            }
+            key.into()
+        };
+        let (cursor_keys, log_keys) = (key(), key());
         Settings {
             base: None,
             prefix: String::new(),
             generations: BTreeMap::new(),
             clock: Clock::system(),
             ids,
-            cursor_keys: cursor_key.into(),
+            cursor_keys,
+            log_keys,
             attempts: crate::retry::ATTEMPTS,
             index_lag: Duration::from_secs(1),
             idempotency_retention: Duration::from_secs(24 * 60 * 60),

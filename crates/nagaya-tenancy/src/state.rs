@@ -10,7 +10,7 @@ use std::{
 };
 
 use nagaya_design::{AccessParameter, AccessPattern, Design, Entity, KeyAttributes, Table};
-use nagaya_store::{Store, TableSpec};
+use nagaya_store::{Item, Store, TableSpec};
 
 use crate::{Error, ErrorKind, Settings, compiled::CompiledEntity, read::Referrer, table_specs};
 
@@ -20,7 +20,7 @@ pub(crate) struct TenancyState {
     /// Everything reads from it; only `write/commit.rs` writes to it.
     pub(crate) store: Arc<dyn Store>,
     pub(crate) settings: Settings,
-    entities: HashMap<String, Arc<CompiledEntity>>,
+    pub(crate) entities: HashMap<String, Arc<CompiledEntity>>,
     /// The parameters of each access pattern.
     pub(crate) parameters: HashMap<String, Vec<AccessParameter>>,
     /// The fields that refer to each entity.
@@ -122,11 +122,14 @@ impl TenancyState {
     }
 
     /// Counts an item that the store returned from behind another wall: something wrote around the walls.
-    pub(crate) fn breach(&self, compiled: &CompiledEntity) -> Error {
+    pub(crate) fn breach(&self, compiled: &CompiledEntity, item: &Item) -> Error {
+        let (partition, sort) = self.key_in_logs(compiled, item);
         self.counters.breaches.fetch_add(1, Ordering::Relaxed);
         tracing::error!(
             entity = compiled.name(),
             table = compiled.table,
+            partition,
+            sort,
             "the store returned an item from behind another wall"
         );
         ErrorKind::Breach.into()

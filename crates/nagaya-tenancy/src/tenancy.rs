@@ -1,6 +1,9 @@
 //! A design on a store: where handles come from.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::{
+    borrow::Cow,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use nagaya_design::Design;
 use nagaya_store::{Clock, ErrorKind as StoreErrorKind, Health, IntoShared, Key};
@@ -110,6 +113,11 @@ impl Nagaya {
     /// How many items the store has returned from behind another wall: anything but 0 is an alarm.
     pub fn breaches(&self) -> u64 {
         self.state().breaches()
+    }
+
+    /// A tenant's name as logs may show it: a keyed hash where the tenant is a person.
+    pub fn tenant_in_logs<'t>(&self, tenant: &'t str) -> Cow<'t, str> {
+        self.state().tenant_in_logs(tenant)
     }
 
     /// The handle of a tenant's user: it reaches the tenant's items and public ones, and nothing else.

@@ -5,6 +5,7 @@
 
 mod http;
 mod list;
+mod note_cleanup;
 mod notes;
 mod seed;
 mod todo;

@@ -8,6 +8,7 @@ use std::{
 };
 
 use axum::http::StatusCode;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use nagaya_server::Problem;
 use nagaya_store::files::{self, FileCipher};
 use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload, memory::InMemory, path::Path};
@@ -63,11 +64,27 @@ impl LongNoteStorage {
         }
         // The name is a hash of the content: a repeated request writes the same object.
         let hash = blake3::hash(text.as_bytes()).to_hex();
-        let family = blake3::hash(family.as_bytes()).to_hex();
-        let path = Path::from_iter(["notes", &family[..32], todo, hash.as_str()]);
+        let path = folder(family, todo).join(hash.as_str());
         let size = text.len() as u64;
         self.put(&path, text.into_bytes()).await?;
         Ok(Note::Object { object: path.to_string(), size })
+    }
+
+    /// Deletes the long notes of a todo, the current one and all before it.
+    pub(crate) async fn delete_all(&self, family: &str, todo: &str) -> Result<(), Problem> {
+        let folder = folder(family, todo);
+        match &self.place {
+            Place::Objects(objects) => {
+                let names = objects.list(Some(&folder)).map_ok(|object| object.location).boxed();
+                let deleted = objects.delete_stream(names).try_for_each(|_| async { Ok(()) }).await;
+                deleted.map_err(|error| storage_problem(&error))
+            }
+            Place::Directory(root) => {
+                let (root, folder) = (root.clone(), root.join(folder.as_ref()));
+                let deleted = tokio::task::spawn_blocking(move || delete_folder(&root, &folder)).await;
+                deleted.map_err(|_| Problem::internal())?.map_err(|error| storage_problem(&error))
+            }
+        }
     }
 
     async fn put(&self, path: &Path, mut content: Vec<u8>) -> Result<(), Problem> {
@@ -124,6 +141,12 @@ impl LongNoteStorage {
     }
 }
 
+/// Where the long notes of a todo are.
+fn folder(family: &str, todo: &str) -> Path {
+    let family = blake3::hash(family.as_bytes()).to_hex();
+    Path::from_iter(["notes", &family[..32], todo])
+}
+
 /// Writes and syncs a file below a root. A note is synced before its event is stored.
 fn write_file(root: &FilePath, file: &FilePath, content: &[u8]) -> io::Result<()> {
     let folder = file.parent().unwrap_or(root);
@@ -135,6 +158,20 @@ fn write_file(root: &FilePath, file: &FilePath, content: &[u8]) -> io::Result<()
         }
     }
     files::replace_file(file, |out| io::Write::write_all(out, content))
+}
+
+/// Deletes a folder of objects. A backup that runs keeps them: its snapshot may refer to them.
+fn delete_folder(root: &FilePath, folder: &FilePath) -> io::Result<()> {
+    if !folder.try_exists()? {
+        return Ok(());
+    }
+    let Some(_lock) = files::may_delete_objects(root)? else {
+        return Err(io::Error::new(io::ErrorKind::ResourceBusy, "a backup is reading the objects"));
+    };
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// The problem of a note that is damaged: a retry does not help.
@@ -204,6 +241,42 @@ mod tests {
             matches!(same, Note::Object { object: again, .. } if again == object),
             "the same note is the same object"
         );
+    }
+
+    #[tokio::test]
+    async fn deleting_removes_all_notes_of_one_todo() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for notes in [LongNoteStorage::in_directory(directory.path().to_owned()), LongNoteStorage::in_memory()] {
+            let mut objects = Vec::new();
+            for (family, todo, text) in
+                [("f-1", "t-1", "a"), ("f-1", "t-1", "b"), ("f-1", "t-10", "a"), ("f-2", "t-1", "a")]
+            {
+                let stored = notes.store(family, todo, text.repeat(MAX_INLINE_CHARS + 1)).await.expect("it is stored");
+                let Note::Object { object, .. } = stored else { panic!("a long one is an object") };
+                objects.push(object);
+            }
+            notes.delete_all("f-1", "t-1").await.expect("they are deleted");
+            notes.delete_all("f-1", "t-1").await.expect("also if there are none");
+            for (object, is_there) in objects.iter().zip([false, false, true, true]) {
+                assert_eq!(notes.load(object).await.is_ok(), is_there, "{object}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_note_is_not_deleted_while_a_backup_reads_the_objects() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let place = directory.path().join("objects");
+        let notes = LongNoteStorage::in_directory(place.clone());
+        let stored = notes.store("f-1", "t-1", "x".repeat(MAX_INLINE_CHARS + 1)).await.expect("it is stored");
+        let Note::Object { object, .. } = stored else { panic!("a long one is an object") };
+        let backup = files::keep_objects(&place).expect("a lock");
+        let other = files::keep_objects(&place).expect("two backups do not exclude each other");
+        assert_eq!(notes.delete_all("f-1", "t-1").await.expect_err("it is kept").status(), 503);
+        assert!(notes.load(&object).await.is_ok());
+        drop((backup, other));
+        notes.delete_all("f-1", "t-1").await.expect("it is deleted");
+        assert!(notes.load(&object).await.is_err());
     }
 
     /// Reverses the bytes, and puts the name in front.

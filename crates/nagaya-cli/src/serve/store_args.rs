@@ -103,7 +103,10 @@ impl StoreArgs {
         tables: Tables,
     ) -> anyhow::Result<Nagaya> {
         let name = &system.name;
-        let settings = Settings { cursor_keys: self.cursor_keys().await?, ..self.settings(name) };
+        let mut settings = Settings { cursor_keys: self.cursor_keys().await?, ..self.settings(name) };
+        if let Some(keys) = self.log_keys().await? {
+            settings.log_keys = keys;
+        }
         self.warn_if_not_encrypted(system);
         let nagaya = Nagaya::open_with(system.design.clone(), store, settings);
         if let (StoreKind::Dynamodb | StoreKind::Cosmos, Tables::Require { creates }) = (self.kind, tables) {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use nagaya_embedded::{BackupContent, BackupSource, new_backup_id, verify_encrypted_backup, write_backup};
+use nagaya_store::files;
 
 use super::{
     access::{Access, DirectoryArgs, access},
@@ -63,6 +64,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         bail!("the previous backup is of a format that cannot be continued; write a full one, without --since");
     }
     let objects = directory.data.join("objects");
+    // Before the snapshot: an object that it refers to is not deleted until it has been copied.
+    let lock = files::keep_objects(&objects);
+    let _lock = lock.with_context(|| format!("the objects of {} cannot be locked", directory.data.display()))?;
     let mut stream = None;
     let own;
     let source = match access {

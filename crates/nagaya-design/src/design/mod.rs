@@ -72,6 +72,16 @@ pub struct Tenant {
     pub(crate) span: Span,
 }
 
+/// Claims that name a person (OpenID Connect Core, section 5.1).
+const CLAIMS_OF_A_PERSON: [&str; 4] = ["sub", "email", "preferred_username", "phone_number"];
+
+impl Tenant {
+    /// Whether each tenant is one person, so that the name of a tenant is personal data: its claim names the user.
+    pub fn is_person(&self) -> bool {
+        CLAIMS_OF_A_PERSON.contains(&self.claim.as_str())
+    }
+}
+
 impl Design {
     /// The table of an entity.
     pub fn table_of(&self, entity: &Entity) -> &Table {

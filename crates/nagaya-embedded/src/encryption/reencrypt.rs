@@ -5,7 +5,7 @@
 
 use std::{
     fs::File,
-    io::{Read as _, Write as _},
+    io::{ErrorKind, Read as _, Write as _},
     ops::Bound,
     path::Path,
     sync::Arc,
@@ -188,6 +188,8 @@ impl Committer {
             Some(walk) => walk,
             None => ObjectWalk::new(&root)?,
         };
+        // An object that is being deleted is not written again.
+        let _lock = nagaya_store::files::keep_objects(&root).context("lock", &root)?;
         for _ in 0..OBJECTS_LOOKED_AT {
             let Some(found) = walk.next() else { return Ok(true) };
             let (name, path) = found?;
@@ -215,7 +217,11 @@ impl Committer {
 
 /// Encrypts a file again, if it has another key; returns whether it had.
 fn reencrypt_file(keys: &DataKeys, name: &str, path: &Path) -> Result<bool, Error> {
-    let mut file = File::open(path).context("read", path)?;
+    let mut file = match File::open(path) {
+        // It has been deleted since it was listed.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        file => file.context("read", path)?,
+    };
     let mut stored = Vec::new();
     std::io::Read::by_ref(&mut file).take(FILE_HEAD as u64).read_to_end(&mut stored).context("read", path)?;
     if !keys.is_outdated_file(&stored) {

@@ -190,7 +190,8 @@ impl Processor {
             match RecordedEvent::read(&self.layout, &change.tenant, new) {
                 Ok(event) => events.push(event),
                 Err(error) => {
-                    tracing::error!(%error, tenant = change.tenant, "unreadable record in the event table");
+                    let tenant = &*self.nagaya.tenant_in_logs(&change.tenant);
+                    tracing::error!(%error, tenant, "unreadable record in the event table");
                     unreadable.insert((change.tenant, aggregate));
                 }
             }

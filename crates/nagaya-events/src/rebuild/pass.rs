@@ -198,7 +198,8 @@ impl Processor {
                 Ok(event) => event,
                 // Advancing the aggregate finds that the version is missing.
                 Err(error) => {
-                    tracing::error!(%error, tenant = owner, "unreadable record in the event table");
+                    let tenant = &*self.nagaya.tenant_in_logs(&owner);
+                    tracing::error!(%error, tenant, "unreadable record in the event table");
                     continue;
                 }
             };

@@ -68,7 +68,8 @@ pub(crate) struct Observer {
 pub(crate) struct RequestLog {
     pub(crate) origin: RequestOrigin,
     route_metrics: OnceLock<Arc<RouteMetrics>>,
-    caller: OnceLock<Arc<Caller>>,
+    /// The caller, and whether the name of their tenant is personal data.
+    caller: OnceLock<(Arc<Caller>, bool)>,
     code: OnceLock<Cow<'static, str>>,
     cause: OnceLock<String>,
 }
@@ -79,9 +80,9 @@ impl RequestLog {
         let _ = self.route_metrics.set(route);
     }
 
-    /// Records the caller.
-    pub(crate) fn authenticated(&self, caller: &Arc<Caller>) {
-        let _ = self.caller.set(Arc::clone(caller));
+    /// Records the caller, and whether their tenant is a person.
+    pub(crate) fn authenticated(&self, caller: &Arc<Caller>, tenant_is_person: bool) {
+        let _ = self.caller.set((Arc::clone(caller), tenant_is_person));
     }
 
     /// Records the problem that the request is answered with.

@@ -109,6 +109,11 @@ table! {
             "Other items refer to the item, so it cannot be deleted.",
             "Delete or change those items first.";
     }
+    GONE {
+        RESULT_DELETED "result_deleted" true,
+            "The request was carried out before with this `Idempotency-Key`, and its result has been deleted since.",
+            "Use a new key to create the item again.";
+    }
     PRECONDITION_FAILED {
         VERSION_CONFLICT "version_conflict" true,
             "The item has changed since the version that `If-Match` names.",

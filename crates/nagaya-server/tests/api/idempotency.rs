@@ -17,6 +17,15 @@ fn the_same_key_and_body_give_the_same_answer_and_one_item() {
     assert_eq!(again.header("etag"), first.header("etag"));
     assert_eq!(t1.get("/v1/tickets").expect_data(200).as_array().map(Vec::len), Some(1));
 
+    // What has been deleted since is not answered.
+    let keyed = server.user_with("t1", "u1", &["admin"]).with_header("idempotency-key", "k-3");
+    let deleted = keyed.post("/v1/tickets", &json!({ "subject": "gone" }));
+    let id = deleted.expect_data(201)["ticketId"].as_str().expect("an id").to_owned();
+    assert_eq!(t1.delete(&format!("/v1/tickets/{id}")).status, 204);
+    let again = keyed.post("/v1/tickets", &json!({ "subject": "gone" }));
+    again.expect_problem(410, "result_deleted");
+    assert!(!again.body.to_string().contains(&id), "{}", again.body);
+
     let other = t1.post("/v1/tickets", &json!({ "subject": "b" }));
     other.expect_problem(422, "idempotency_key_reused");
     t1.post("/v1/teams", &json!({ "name": "a" })).expect_problem(422, "idempotency_key_reused");

@@ -8,13 +8,14 @@ use std::{
 
 use axum::{body::Body, http::Method};
 use nagaya_server::{
-    Limits,
+    Limits, System,
     observe::{LogFormat, subscriber},
 };
+use nagaya_testing::{TestServer, parse_design};
 use serde_json::{Value as Json, json};
 use tracing::subscriber::DefaultGuard;
 
-use crate::desk::Desk;
+use crate::desk::{DESIGN, Desk};
 
 /// Captured log output.
 #[derive(Clone, Default)]
@@ -95,6 +96,21 @@ async fn a_request_leaves_one_line_of_json_with_its_ids() {
         "code": "not_found",
     });
     assert_eq!(lines.requests().into_iter().map(without_variable_fields).collect::<Vec<_>>(), [expected]);
+}
+
+/// Proves T19.
+#[tokio::test]
+async fn a_tenant_who_is_a_person_is_logged_as_a_hash() {
+    let (lines, _log) = Lines::capture(LogFormat::Json, "info");
+    let design = parse_design(&DESIGN.replace("claim  = \"tenantId\"", "claim  = \"sub\""));
+    let server = TestServer::builder(System::named("desk", design)).configure(|server| server.log_key([7; 32]));
+    let server = server.serve().await;
+    let mut ann = server.connect().await.with_token(server.token(None, "ann", &[]));
+    assert_eq!(ann.get("/notes").await.status, 200);
+    let tenant = &blake3::keyed_hash(&[7; 32], b"ann").to_hex()[..12];
+    let [line] = lines.requests().try_into().expect("one line");
+    assert_eq!(line["tenant"], tenant);
+    assert!(!line.to_string().contains("ann"), "{line}");
 }
 
 /// Proves the ids' part of T19.

@@ -86,14 +86,14 @@ impl Session {
     }
 
     /// A stored item, if it is on this side of the wall.
-    fn admit(&self, compiled: &CompiledEntity, found: Option<Item>) -> Result<Option<Item>, Error> {
+    pub(crate) fn admit(&self, compiled: &CompiledEntity, found: Option<Item>) -> Result<Option<Item>, Error> {
         let Some(item) = found else { return Ok(None) };
         // In a partition that tenants share a caller can name any key: another tenant's item does not exist for this one.
         if compiled.entity.wall == Wall::Attribute && !self.scope.may_change(compiled, &item) {
             return Ok(None);
         }
         if !self.scope.admits(compiled, &item) {
-            return Err(self.state.breach(compiled));
+            return Err(self.state.breach(compiled, &item));
         }
         Ok(Some(item))
     }

@@ -40,7 +40,7 @@ impl<'s> PageGuard<'s> {
             let is_own = |item: &Item| self.own.as_ref().is_none_or(|own| own.is_satisfied_by(item));
             return Ok(Some(item).filter(|item| !self.compiled.is_deleted(item) && is_own(item)));
         }
-        if self.compiled.is_internal(&item) { Ok(None) } else { Err(self.state.breach(self.compiled)) }
+        if self.compiled.is_internal(&item) { Ok(None) } else { Err(self.state.breach(self.compiled, &item)) }
     }
 
     /// What [`Scope::admits`] says, and the access pattern's own wall.

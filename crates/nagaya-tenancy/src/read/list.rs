@@ -47,11 +47,12 @@ impl Session {
         }
         let wanted = page_size(access, list);
         let projection = (!access.projection.is_empty()).then_some(access.projection.as_slice());
-        // Where tenants share a partition, a cursor of the store would tell how many items the others have. There the page has
-        // a cursor only if one of the caller's own items follows, however far away it is. The same holds for users who see their
-        // own items only.
+        // Where tenants share a partition, a cursor of the store would tell that others have items there. There the page has a
+        // cursor only if one of the caller's own items follows, or if so many items of others lie between that looking for one
+        // would take too long. The same holds for users who see their own items only.
         let shared = design.wall_of(access) == Wall::Attribute || is_limited;
-        let rounds = if shared { usize::MAX } else { MAX_STORE_PAGES };
+        // A single item has no next page: it is looked for to the end.
+        let rounds = if access.returns == ResultKind::One { usize::MAX } else { MAX_STORE_PAGES };
         let reach = records_to_find(access, list, shared);
         let mut records = Vec::with_capacity(reach.min(MIN_FILTERED_PAGE_SIZE));
         let (mut next, mut bytes, mut is_full) = (None, 0, false);
@@ -83,7 +84,8 @@ impl Session {
                 _ => break,
             }
         }
-        if shared {
+        let is_cut_short = records.len() < reach && !is_full && next.is_some();
+        if shared && !is_cut_short {
             let more = records.len() > wanted || is_full;
             records.truncate(wanted);
             let last = records.last().filter(|_| more);

@@ -95,7 +95,7 @@ impl Session {
         let mut items = Vec::with_capacity(found.len());
         for item in found.into_iter().filter(|item| !child.is_internal(item)) {
             if !self.scope.admits(child, &item) {
-                return Err(self.state.breach(child));
+                return Err(self.state.breach(child, &item));
             }
             let refers = item.get(&referrer.field).and_then(values::to_text).as_ref() == Some(&id)
                 || child.entity.tenant.as_ref() == Some(&referrer.field);

@@ -1,15 +1,17 @@
 //! Idempotency keys: a change set that happens once, however often it is sent.
 //!
-//! A set with a key of the caller's choice writes an item with its results, in the same write. The same request with the same key
-//! gets those results and writes nothing; another request with the same key is refused.
+//! A set with a key of the caller's choice writes an item that names its results, in the same write. The same request with the
+//! same key gets those results as they are now and writes nothing; another request with the same key is refused. The item holds
+//! the keys of the results and no data: what is deleted is gone here too.
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use nagaya_design::Verb;
 use nagaya_store::{ComparisonOp, Condition, Item, Key, Operand, Path, Value, Write};
 
 use crate::{Error, ErrorKind, Record, compiled::CompiledEntity, session::Session};
 
-/// The item that keeps the results of a change set.
+/// The item that names the results of a change set.
 #[derive(Debug)]
 pub(super) struct IdempotencyRecord<'s> {
     /// The entity whose table it is in.
@@ -20,7 +22,10 @@ pub(super) struct IdempotencyRecord<'s> {
 }
 
 const REQUEST: &str = "%request";
+/// The results: each an entity and the key attributes of its item.
 const RESULTS: &str = "%results";
+const ENTITY: &str = "entity";
+const ITEM: &str = "item";
 /// When it expires, also in tables without a TTL attribute.
 const EXPIRES: &str = "%expires";
 
@@ -64,17 +69,26 @@ impl<'s> IdempotencyRecord<'s> {
             return Err(ErrorKind::IdempotencyKeyReused.into());
         }
         let Some(Value::List(results)) = kept.get(RESULTS) else { return Ok(None) };
-        Ok(results.iter().map(|result| decode_result(session, result)).collect())
+        let mut records = Vec::with_capacity(results.len());
+        for result in results {
+            records.push(match result {
+                Value::Map(result) => Some(read_result(session, result).await?),
+                _ => None,
+            });
+        }
+        Ok(Some(records))
     }
 
-    /// The write that keeps the results of the set, unless another request has used the key since.
+    /// The write that names the results of the set, unless another request has used the key since.
     pub(super) fn write(&self, session: &Session, results: &[Option<(Arc<CompiledEntity>, Item)>]) -> Write {
         let result = |result: &Option<(Arc<CompiledEntity>, Item)>| match result {
             None => Value::Null,
             Some((compiled, item)) => {
-                let item = item.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect();
-                let entity = ("entity".to_owned(), Value::from(compiled.name()));
-                Value::Map(BTreeMap::from([entity, ("item".to_owned(), Value::Map(item))]))
+                let is_key = |name: &str| [&compiled.key.partition, &compiled.key.sort].iter().any(|key| *key == name);
+                let key = item.iter().filter(|(name, _)| is_key(name));
+                let key = key.map(|(name, value)| (name.to_owned(), value.clone())).collect();
+                let entity = (ENTITY.to_owned(), Value::from(compiled.name()));
+                Value::Map(BTreeMap::from([entity, (ITEM.to_owned(), Value::Map(key))]))
             }
         };
         let settings = &session.state.settings;
@@ -95,12 +109,16 @@ impl<'s> IdempotencyRecord<'s> {
     }
 }
 
-/// A kept result; `None` if the design no longer has its entity.
-fn decode_result(session: &Session, result: &Value) -> Option<Option<Record>> {
-    let Value::Map(result) = result else { return Some(None) };
-    let compiled = session.state.compiled(result.get("entity")?.as_str()?).ok()?;
-    let Value::Map(attributes) = result.get("item")? else { return None };
-    let item: Item = attributes.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-    // A kept result is checked against the wall like every item that the store returns.
-    session.scope.admits(compiled, &item).then(|| Some(Record::new(Arc::clone(compiled), item)))
+/// A result as it is now.
+async fn read_result(session: &Session, result: &BTreeMap<String, Value>) -> Result<Record, Error> {
+    let deleted = || Error::from(ErrorKind::ResultDeleted);
+    let entity = result.get(ENTITY).and_then(Value::as_str).ok_or_else(deleted)?;
+    let compiled = session.state.compiled(entity).map_err(|_| deleted())?;
+    let Some(Value::Map(key)) = result.get(ITEM) else { return Err(deleted()) };
+    let key: Item = key.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    let key = compiled.stored_key(&key).ok_or_else(deleted)?;
+    let found = session.state.store.get(&compiled.table, &key).await?;
+    let is_there = |item: &Item| !compiled.is_deleted(item) && !session.is_hidden(compiled, item, Verb::Read);
+    let item = session.admit(compiled, found)?.filter(is_there).ok_or_else(deleted)?;
+    Ok(Record::new(Arc::clone(compiled), item))
 }

@@ -31,13 +31,14 @@ async fn an_idempotency_key_gives_the_same_results_until_it_expires() {
         let t1 = tenant(&nagaya, "t1");
         let first = create(&t1, "k", "a").await.expect("an agent");
 
-        // The same result, also after the item has been changed and deleted.
+        // The same item: as it is now, and not what was changed or deleted since.
         assert_eq!(create(&t1, "k", "a").await.expect("the same"), first);
-        t1.update("agent", &[&first.id()[0]], fields(json!({ "name": "b" })), None).await.expect("a change");
-        assert_eq!(create(&t1, "k", "a").await.expect("the same"), first);
+        let changed = t1.update("agent", &[&first.id()[0]], fields(json!({ "name": "b" })), None).await;
+        assert_eq!(create(&t1, "k", "a").await.expect("the same"), changed.expect("a change"));
         assert_eq!(agents(&t1).await, 1);
         t1.delete("agent", &[&first.id()[0]], None).await.expect("it goes");
-        assert_eq!(create(&t1, "k", "a").await.expect("the same"), first);
+        let refused = create(&t1, "k", "a").await.expect_err("it is deleted");
+        assert!(matches!(refused.kind(), ErrorKind::ResultDeleted), "{refused}");
         assert_eq!(agents(&t1).await, 0);
 
         // Another request with the same key.
@@ -46,7 +47,8 @@ async fn an_idempotency_key_gives_the_same_results_until_it_expires() {
 
         // After a day the key is free.
         clock.set(NOON + 24 * 3_600_000 - 1);
-        assert_eq!(create(&t1, "k", "a").await.expect("the same"), first);
+        let refused = create(&t1, "k", "a").await.expect_err("the key is remembered");
+        assert!(matches!(refused.kind(), ErrorKind::ResultDeleted), "{refused}");
         clock.set(NOON + 24 * 3_600_000);
         assert_ne!(create(&t1, "k", "other").await.expect("a new agent").id(), first.id());
         assert_eq!(agents(&t1).await, 1);

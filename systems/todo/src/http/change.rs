@@ -16,7 +16,7 @@ use super::{
     errors::{command_problem, problem_from_error},
     fingerprint, todo_answer, todo_id,
 };
-use crate::{Command, Todo, TodoView};
+use crate::{Command, Note, Todo, TodoView};
 
 /// Changes of a todo.
 #[derive(Deserialize)]
@@ -63,13 +63,22 @@ async fn change(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
         Some(None) => Some(None),
         None => None,
     };
+    let has_object = matches!(note, Some(Some(Note::Object { .. })));
     let command = Command::Change { title, completed, note };
-    todo_answer(StatusCode::OK, &execute(&todos, &call, &command).await?)
+    let done = execute(&todos, &call, &command).await;
+    if has_object && done.as_ref().is_err_and(|problem| problem.status() == StatusCode::NOT_FOUND) {
+        // The todo was deleted meanwhile, perhaps before the note was stored.
+        todos.delete_notes(&call.tenant()?, todo_id(&call)).await;
+    }
+    let done = done?;
+    todos.check_not_deleted(&call.tenant()?, &done).await?;
+    todo_answer(StatusCode::OK, &done)
 }
 
-/// Deletes a todo; its history stays.
+/// Deletes a todo and its long notes; its history stays.
 async fn delete(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     execute(&todos, &call, &Command::Delete).await?;
+    todos.delete_notes(&call.tenant()?, todo_id(&call)).await;
     Ok(Answer::no_content())
 }
 

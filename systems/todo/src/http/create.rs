@@ -54,6 +54,11 @@ async fn create(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     let (command, request) =
         (Command::Create { title, note }, CommandRequest { context, expected: None, idempotency: once });
     let done = todos.events.execute(&tenant, &id, &command, &request).await.map_err(command_problem)?;
+    if done.aggregate != id {
+        // The request was repeated: the note is stored with the todo of the first one.
+        todos.delete_notes(&tenant, &id).await;
+    }
+    todos.check_not_deleted(&tenant, &done).await?;
     let mut answer = todo_answer(StatusCode::CREATED, &done)?;
     answer.set_header(header::LOCATION, &call.location(&format!("/todos/{}", done.aggregate)));
     Ok(answer)

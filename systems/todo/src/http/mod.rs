@@ -17,7 +17,7 @@ use nagaya_design::{Design, Verb};
 use nagaya_events::{Context, Error, Events, EventsOptions, Executed, Feed, Processor};
 use nagaya_server::{Answer, Call, CustomRoute, Extension, ExtensionFuture, Problem, StopSignal};
 use nagaya_store::Measurement;
-use nagaya_tenancy::{Nagaya, Record, Tenant};
+use nagaya_tenancy::{ErrorKind, Nagaya, Record, Tenant};
 use serde_json::{Value as Json, json};
 
 use self::body::Values;
@@ -50,6 +50,22 @@ impl Todos {
             correlation: call.origin.correlation.to_string(),
             causation: call.origin.causation.as_ref().unwrap_or(&call.origin.request).to_string(),
             ids: call.ids(),
+        }
+    }
+
+    /// Refuses the repetition of a request whose todo has been deleted since.
+    async fn check_not_deleted(&self, tenant: &Tenant, done: &Executed<Todo, TodoView>) -> Result<(), Problem> {
+        if !done.events.is_empty() {
+            return Ok(());
+        }
+        let now = self.events.load(tenant, &done.aggregate).await.map_err(errors::problem_from_error)?;
+        if now.state.is_deleted() { Err(nagaya_tenancy::Error::from(ErrorKind::ResultDeleted).into()) } else { Ok(()) }
+    }
+
+    /// Deletes the long notes of a todo that does not exist any more. If that fails, the events are followed later.
+    async fn delete_notes(&self, tenant: &Tenant, todo: &str) {
+        if let Err(problem) = self.notes.delete_all(&tenant.principal().tenant, todo).await {
+            tracing::warn!(todo, cause = problem.cause(), "the notes of a deleted todo are deleted later");
         }
     }
 

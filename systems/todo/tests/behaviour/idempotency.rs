@@ -49,6 +49,11 @@ pub(crate) fn a_repeated_request_makes_one_event_and_gets_the_same_answer(server
     assert_eq!(keyed.delete(&path(&todo)).status, 204);
     assert_eq!(keyed.delete(&path(&todo)).status, 204);
     mio.delete(&path(&todo)).expect_problem(404, "not_found");
+    // What has been deleted since is not answered.
+    let created = mio.with_header("idempotency-key", "123e4567-e89b-12d3-a456-426614174000");
+    created.post("/todos", &milk).expect_problem(410, "result_deleted");
+    let changed = mio.with_header("idempotency-key", "change");
+    changed.patch(&path(&todo), &json!({ "title": "tea" })).expect_problem(410, "result_deleted");
     assert_eq!(mio.get(&format!("{}/history", path(&todo))).list().len(), 5);
 }
 

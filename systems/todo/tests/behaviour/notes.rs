@@ -1,8 +1,12 @@
 //! Short notes are stored in their event, long ones as objects; readers see no difference.
 
+use std::path::Path;
+
+use nagaya_store::files;
+use nagaya_todo::LongNoteStorage;
 use serde_json::{Value as Json, json};
 
-use crate::harness::{TestServer, TodoClient as _, path, text, todo_server};
+use crate::harness::{TestServer, TodoClient as _, design, path, text, todo_server};
 
 /// Proves T4.
 #[test]
@@ -44,4 +48,50 @@ pub(crate) fn notes_of_any_length_are_read_back(server: &TestServer) {
     let stranger = server.client_of_user("f-other", "eve");
     stranger.get(&format!("{}/note", path(&todo))).expect_problem(404, "not_found");
     stranger.patch(&path(&todo), &json!({ "note": "y".repeat(2_000) })).expect_problem(404, "not_found");
+}
+
+/// Proves the deletion part of T4: a long note is deleted with its todo, also if that has to wait for a backup.
+#[test]
+fn the_long_notes_of_a_deleted_todo_are_deleted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let objects = directory.path().join("objects");
+    let notes = LongNoteStorage::in_directory(objects.clone());
+    let server = TestServer::in_memory(nagaya_todo::system("todo", design(), notes).expect("the aggregate is there"));
+    let mio = server.client_of_user("f-notes", "mio");
+    let create =
+        |title: &str| mio.post("/todos", &json!({ "title": title, "note": "x".repeat(2_000) })).expect_data(201);
+    let (milk, bread, tea) = (create("milk"), create("bread"), create("tea"));
+    mio.patch(&path(&milk), &json!({ "note": "y".repeat(2_000) })).expect_data(200);
+    assert_eq!(count_files(&objects), 4);
+
+    assert_eq!(mio.delete(&path(&milk)).status, 204);
+    assert_eq!(count_files(&objects), 2, "the note and the one before it are deleted");
+
+    // A backup needs the notes that its snapshot refers to.
+    let backup = files::keep_objects(&objects).expect("a lock");
+    assert_eq!(mio.delete(&path(&bread)).status, 204);
+    assert_eq!(count_files(&objects), 2);
+    drop(backup);
+    let mut waited = 0;
+    while count_files(&objects) > 1 {
+        waited += 1;
+        assert!(waited < 3_000, "the note of a deleted todo is still there");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    mio.get(&format!("{}/note", path(&tea))).expect_data(200);
+
+    // A repeated request, and one that comes too late, leave none.
+    let keyed = mio.with_header("idempotency-key", "1");
+    let soup = json!({ "title": "soup", "note": "z".repeat(2_000) });
+    let first = keyed.post("/todos", &soup).expect_data(201);
+    assert_eq!(keyed.post("/todos", &soup).expect_data(201), first);
+    assert_eq!(count_files(&objects), 2);
+    mio.patch(&path(&milk), &json!({ "note": "late".repeat(500) })).expect_problem(404, "not_found");
+    assert_eq!(count_files(&objects), 2);
+}
+
+fn count_files(folder: &Path) -> usize {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let entries = entries.map(|entry| entry.expect("an entry").path());
+    entries.map(|path| if path.is_dir() { count_files(&path) } else { 1 }).sum()
 }

@@ -1,8 +1,8 @@
 //! The objects of a data directory: long notes and files.
 //!
-//! An object is written and synced before the item that refers to it, is named by its content, and is never changed or
-//! removed. So a backup that takes the snapshot of the store first and lists the objects after that contains every
-//! object that the snapshot refers to.
+//! An object is written and synced before the item that refers to it, is named by its content, and is never changed. It is
+//! deleted with its item, but not while a backup keeps the objects. So a backup that takes the snapshot of the store
+//! first and lists the objects after that contains every object that the snapshot refers to.
 //!
 //! The last part of an object's path is the BLAKE3 hash of its content, in hexadecimal digits, which makes damage
 //! detectable.
@@ -10,7 +10,7 @@
 use std::{
     cmp::Ordering,
     fs::{self, File},
-    io::{Cursor, Read, Seek as _, Write},
+    io::{self, Cursor, Read, Seek as _, Write},
     path::{Path, PathBuf},
     vec,
 };
@@ -81,7 +81,11 @@ pub fn verify_objects(root: &Path, keyring: &Keyring, progress: Progress<'_>) ->
     let mut seen = 0;
     for found in ObjectWalk::new(root)? {
         let (path, file) = found?;
-        let stored = fs::read(&file).context("read", &file)?;
+        let stored = match fs::read(&file) {
+            // Its item has been deleted meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            stored => stored.context("read", &file)?,
+        };
         let mut hasher = blake3::Hasher::new();
         let opened = keyring.open(&path, stored).map(|content| hasher.update(&content));
         if opened.is_err() || !is_named_by(&path, &hasher) {
@@ -222,7 +226,12 @@ impl Iterator for ObjectWalk {
 
 fn entries(folder: &Path) -> Result<vec::IntoIter<Entry>, Error> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).context("read", folder)? {
+    let listed = match fs::read_dir(folder) {
+        // The item of its objects has been deleted meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new().into_iter()),
+        listed => listed.context("read", folder)?,
+    };
+    for entry in listed {
         let entry = entry.context("read", folder)?;
         let path = entry.path();
         let Ok(name) = entry.file_name().into_string() else {
