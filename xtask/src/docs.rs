@@ -10,7 +10,10 @@ use anyhow::{Context as _, bail};
 
 use crate::run::root;
 
-/// Checks the links of all pages, and the code map and the walks of ARCHITECTURE.md.
+/// The page whose guarantees name their tests.
+const THREAT_MODEL: &str = "docs/explanation/threat-model.md";
+
+/// Checks the links of all pages, the code map and the walks of ARCHITECTURE.md, and the tests that the threat model names.
 pub(crate) fn run() -> anyhow::Result<()> {
     let root = root();
     let mut wrong = Vec::new();
@@ -30,6 +33,12 @@ pub(crate) fn run() -> anyhow::Result<()> {
     }
     if examples(&read(&root.join("README.md"))?) != examples(&read(&root.join("README.ja.md"))?) {
         wrong.push("README.ja.md: its examples are not those of README.md".to_owned());
+    }
+    let functions = functions(&root)?;
+    for test in tests_of_guarantees(&read(&root.join(THREAT_MODEL))?) {
+        if !functions.contains(&test) {
+            wrong.push(format!("{THREAT_MODEL}: there is no test `{test}`"));
+        }
     }
     let walks = walks(&architecture);
     for (walk, files) in &walks {
@@ -51,7 +60,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     if !wrong.is_empty() {
         bail!("the documentation names what is not there:\n  {}", wrong.join("\n  "));
     }
-    eprintln!("{} pages: links, code map and walks agree with the files", pages.len());
+    eprintln!("{} pages: links, code map, walks and named tests agree with the files", pages.len());
     Ok(())
 }
 
@@ -61,6 +70,28 @@ fn read(path: &Path) -> anyhow::Result<String> {
 
 /// Every Markdown page of the repository.
 fn pages(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    files(root, ".md")
+}
+
+/// The names of all functions of the repository.
+fn functions(root: &Path) -> anyhow::Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for file in files(root, ".rs")? {
+        let text = read(&file)?;
+        let defined = text.lines().filter_map(|line| line.split_once("fn ")?.1.split_once('('));
+        names.extend(defined.map(|(name, _)| name.to_owned()));
+    }
+    Ok(names)
+}
+
+/// The tests in the last column of the tables of guarantees.
+fn tests_of_guarantees(page: &str) -> Vec<String> {
+    let rows = page.lines().filter_map(|line| line.strip_suffix(" |")?.rsplit_once("| "));
+    rows.flat_map(|(_, tests)| quoted(tests)).map(str::to_owned).collect()
+}
+
+/// Every file of the repository whose name ends like this.
+fn files(root: &Path, ending: &str) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_path_buf()];
     while let Some(folder) = folders.pop() {
@@ -69,7 +100,7 @@ fn pages(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if path.is_dir() && !name.starts_with('.') && name != "target" {
                 folders.push(path);
-            } else if name.ends_with(".md") {
+            } else if name.ends_with(ending) {
                 found.push(path);
             }
         }

@@ -29,6 +29,11 @@ pub(crate) struct EncryptionArgs {
 }
 
 impl EncryptionArgs {
+    /// The file with the key, if one is given.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.encryption_key_file.as_deref().filter(|file| !file.as_os_str().is_empty())
+    }
+
     /// The key, if one is given.
     pub(crate) fn key(&self) -> anyhow::Result<Option<EncryptionKey>> {
         key_from(self.encryption_key_file.as_deref(), self.encryption_key_command.as_deref())

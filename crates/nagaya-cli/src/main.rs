@@ -6,6 +6,7 @@ mod confirm;
 mod control;
 mod diff;
 mod docs;
+mod doctor;
 mod duration;
 mod encryption;
 mod events;
@@ -63,6 +64,7 @@ enum Command {
     Events(events::Args),
     Token(token::Args),
     Keys(keys::Args),
+    Doctor(Box<doctor::Args>),
     Completions(completions::Args),
     #[command(hide = true)]
     Man(completions::ManArgs),
@@ -104,6 +106,7 @@ fn main() -> ExitCode {
         Command::Events(args) => events::run(&args),
         Command::Token(args) => token::run(&args),
         Command::Keys(args) => keys::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => completions::write_man_pages(&args),
     };

@@ -84,13 +84,8 @@ pub(super) fn system(name: &str, engine: Engine, resources: &Resources) -> anyho
     Ok(design(path, &[engine])?.map(System::plain))
 }
 
-/// Systems with the name or file that each was given by. A directory stands for all design files in it. `None` after showing
-/// what is wrong with a design.
-pub(super) fn systems(
-    given: &[String],
-    engine: Engine,
-    resources: &Resources,
-) -> anyhow::Result<Option<Vec<(String, System)>>> {
+/// Names of systems and design files, where a directory stands for all design files in it.
+pub(super) fn names(given: &[String]) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for name in given {
         match Path::new(name).is_dir() && systems::design_text(name).is_none() {
@@ -98,6 +93,17 @@ pub(super) fn systems(
             false => names.push(name.clone()),
         }
     }
+    Ok(names)
+}
+
+/// Systems with the name or file that each was given by. A directory stands for all design files in it. `None` after showing
+/// what is wrong with a design.
+pub(super) fn systems(
+    given: &[String],
+    engine: Engine,
+    resources: &Resources,
+) -> anyhow::Result<Option<Vec<(String, System)>>> {
+    let names = names(given)?;
     let mut found = Vec::with_capacity(names.len());
     let mut seen = BTreeMap::new();
     for name in names {

@@ -68,12 +68,13 @@ impl FreeSpace {
 
 /// The bytes that the disk of a directory has left for this process.
 #[cfg(unix)]
-pub(crate) fn available_bytes(directory: &Path) -> Option<u64> {
+pub fn available_bytes(directory: &Path) -> Option<u64> {
     let found = rustix::fs::statvfs(directory).ok()?;
     Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
+/// Not known here.
 #[cfg(not(unix))]
-pub(crate) fn available_bytes(_: &Path) -> Option<u64> {
+pub fn available_bytes(_: &Path) -> Option<u64> {
     None
 }

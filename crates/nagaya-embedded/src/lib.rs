@@ -55,6 +55,7 @@ mod upgrade;
 pub use encryption::{EncryptionKey, EncryptionProgress, EncryptionState, FILE_OVERHEAD, Keyring};
 pub use engine::EmbeddedStore;
 pub use files::keep_new_files_private;
+pub use free_space::available_bytes;
 pub use lock::is_in_use;
 pub use maintenance::{
     BackupContent, BackupPosition, BackupSource, BackupSummary, Finding, JournalState, KeyFile, Progress, Recovery,

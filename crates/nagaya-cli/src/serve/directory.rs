@@ -28,6 +28,16 @@ pub(crate) struct EmbeddedStoreArgs {
 }
 
 impl EmbeddedStoreArgs {
+    /// Where the key of the store comes from.
+    pub(crate) fn encryption(&self) -> &EncryptionArgs {
+        &self.encryption
+    }
+
+    /// Free bytes below which writes are refused.
+    pub(crate) fn min_free_space(&self) -> u64 {
+        self.min_free_space
+    }
+
     pub(crate) fn options(&self) -> anyhow::Result<Options> {
         let encryption_key = self.encryption.key()?;
         let (retention, min_free_bytes) = (self.retention, self.min_free_space);

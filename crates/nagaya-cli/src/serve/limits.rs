@@ -16,7 +16,7 @@ const SHUTDOWN_DELAY: Duration = Duration::from_secs(5);
 /// Limits of requests and connections.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     /// Maximum number of bytes of a request body
     #[arg(long, value_name = "BYTES", default_value = "1048576", value_parser = parse_positive, env = "NAGAYA_MAX_BODY")]
     max_body: usize,
@@ -79,7 +79,7 @@ fn parse_tenant_rate(text: &str) -> Result<(String, u32), String> {
 
 impl Limits {
     /// The limits of a process with this limit of open files.
-    pub(super) fn within(&self, open_files: Option<u64>) -> nagaya_server::Limits {
+    pub(crate) fn within(&self, open_files: Option<u64>) -> nagaya_server::Limits {
         let limits = nagaya_server::Limits {
             body_bytes: self.max_body,
             head_bytes: self.max_head,

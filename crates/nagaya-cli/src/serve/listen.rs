@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc, time::Instant};
 
 use anyhow::Context as _;
 use nagaya_server::{
-    Claims, Cors, Issuer, LocalIssuer, MountedSystem, Server, System, Verifier, issuer_routes, raise_open_files_limit,
+    Claims, Issuer, LocalIssuer, MountedSystem, Server, System, Verifier, issuer_routes, raise_open_files_limit,
 };
 use nagaya_store::{Clock, MeteredStore, Store};
 use tokio::net::TcpListener;
@@ -154,7 +154,7 @@ fn server(args: &Args, file_handles: Option<u64>) -> anyhow::Result<Server> {
         limits.connections_per_address = usize::MAX;
     }
     let mut server = Server::new(limits);
-    server.cors(Cors::new(&args.network.cors_origins)?);
+    server.cors(args.network.cors()?);
     server.trusted_proxies(args.network.trusted_proxies);
     server.shutdown_delay(args.ending.shutdown_delay(args.network.address()));
     server.slow_request(args.ending.slow_request);

@@ -15,14 +15,12 @@ use std::path::PathBuf;
 use clap::{ValueEnum, builder::FalseyValueParser};
 use nagaya_server::observe;
 
-#[cfg(feature = "lambda")]
-pub(super) use self::tokens::Audiences;
 pub(super) use self::{
     directory::EmbeddedStoreArgs,
     listen::stop_signal,
     opened_store::OpenedStore,
     store_args::Tables,
-    tokens::{TokenAgeArgs, TokenArgs},
+    tokens::{Audiences, TokenAgeArgs, TokenArgs},
 };
 use self::{
     limits::{Limits, ShutdownArgs},
@@ -44,9 +42,9 @@ use super::Outcome;
 pub(super) struct Args {
     /// Built-in systems, design files or directories of design files; all built-in systems by default
     #[arg(value_name = "SYSTEM|DESIGN.toml|DIR")]
-    systems: Vec<String>,
+    pub(crate) systems: Vec<String>,
     #[command(flatten)]
-    store: StoreArgs,
+    pub(crate) store: StoreArgs,
     /// Reload design files when they change; a breaking change is refused. A file that is added to a directory later is not
     /// served until the next start
     #[arg(long, requires = "systems", env = "NAGAYA_WATCH", value_parser = FalseyValueParser::new())]
@@ -56,13 +54,13 @@ pub(super) struct Args {
     create_tables: bool,
     /// Print what is served as JSON in one line on the standard output
     #[arg(long, env = "NAGAYA_JSON", value_parser = FalseyValueParser::new())]
-    json: bool,
+    pub(crate) json: bool,
     #[command(flatten)]
-    network: Network,
+    pub(crate) network: Network,
     #[command(flatten)]
     logs: LogArgs,
     #[command(flatten)]
-    limits: Limits,
+    pub(crate) limits: Limits,
     #[command(flatten)]
     ending: ShutdownArgs,
 }

@@ -7,14 +7,14 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use clap::builder::FalseyValueParser;
-use nagaya_server::{LocalIssuer, Tls, TlsFiles};
+use nagaya_server::{BadOrigin, Cors, LocalIssuer, Tls, TlsFiles};
 use tokio::net::TcpListener;
 
 use super::tokens::TokenArgs;
 
 /// Network and identity.
 #[derive(Debug, clap::Args)]
-pub(super) struct Network {
+pub(crate) struct Network {
     /// The address to listen on, such as `127.0.0.1:8080`, `localhost:8080` or, for all interfaces, `:8080`
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", env = "NAGAYA_LISTEN", value_parser = address)]
     listen: SocketAddr,
@@ -26,7 +26,7 @@ pub(super) struct Network {
     admin_listen: Option<SocketAddr>,
     /// The URL of the server as clients see it; by default its address
     #[arg(long, value_name = "URL", env = "NAGAYA_PUBLIC_URL")]
-    pub(super) public_url: Option<String>,
+    pub(crate) public_url: Option<String>,
     /// Turn off what is for development: the local issuer, its tokens, and payments that cost nothing. Also turned on by
     /// --issuer, and by an address that others can reach
     #[arg(long, env = "NAGAYA_PRODUCTION", value_parser = FalseyValueParser::new())]
@@ -42,27 +42,30 @@ pub(super) struct Network {
     tls_client_ca: Option<PathBuf>,
     /// A proxy in front does TLS: listen without it
     #[arg(long, env = "NAGAYA_BEHIND_PROXY", value_parser = FalseyValueParser::new())]
-    pub(super) behind_proxy: bool,
+    pub(crate) behind_proxy: bool,
     /// The issuer of the tokens, in place of the local one
     #[arg(long, value_name = "URL", env = "NAGAYA_ISSUER", requires = "audience")]
-    pub(super) issuer: Option<String>,
+    pub(crate) issuer: Option<String>,
     /// The audience that tokens of that issuer must have, for each system (may be given several times); `NAME` alone if one
     /// system is served
     #[arg(long, value_name = "SYSTEM=NAME", env = "NAGAYA_AUDIENCE", value_delimiter = ',')]
-    pub(super) audience: Vec<String>,
+    pub(crate) audience: Vec<String>,
     /// A web origin that may call the API (CORS); none by default
     #[arg(long = "cors-origin", value_name = "ORIGIN", env = "NAGAYA_CORS_ORIGINS", value_delimiter = ',')]
-    pub(super) cors_origins: Vec<String>,
+    pub(crate) cors_origins: Vec<String>,
+    /// Let pages of these origins send cookies; tokens in headers do not need it
+    #[arg(long, env = "NAGAYA_CORS_CREDENTIALS", value_parser = FalseyValueParser::new(), requires = "cors_origins")]
+    cors_credentials: bool,
     /// How many proxies are in front, to find the caller's address
     #[arg(long, value_name = "N", default_value = "0", env = "NAGAYA_TRUSTED_PROXIES")]
-    pub(super) trusted_proxies: usize,
+    pub(crate) trusted_proxies: usize,
     #[command(flatten)]
-    pub(super) tokens: TokenArgs,
+    pub(crate) tokens: TokenArgs,
 }
 
 impl Network {
     /// The address to listen on.
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         SocketAddr::new(self.listen.ip(), self.port.unwrap_or(self.listen.port()))
     }
 
@@ -71,12 +74,12 @@ impl Network {
     }
 
     /// Whether what is for development is off.
-    pub(super) fn is_production(&self) -> bool {
+    pub(crate) fn is_production(&self) -> bool {
         self.production || self.issuer.is_some() || !self.is_loopback()
     }
 
     /// Refuses settings that are not safe together.
-    pub(super) fn check(&self) -> anyhow::Result<()> {
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
         if let Some(url) = &self.public_url {
             LocalIssuer::check_url(url)?;
         }
@@ -101,15 +104,30 @@ impl Network {
     }
 
     /// The certificate, if there is one.
-    pub(super) fn tls(&self) -> anyhow::Result<Option<Tls>> {
+    pub(crate) fn tls(&self) -> anyhow::Result<Option<Tls>> {
         let (Some(certificates), Some(key)) = (self.tls_cert.clone(), self.tls_key.clone()) else { return Ok(None) };
         let client_authorities = self.tls_client_ca.clone();
         Ok(Some(Tls::open(TlsFiles { certificates, key, client_authorities }).context("TLS cannot be set up")?))
     }
 
+    /// Whether the server does TLS itself.
+    pub(crate) fn has_tls(&self) -> bool {
+        self.tls_cert.is_some()
+    }
+
+    /// The address of health, readiness and metrics, if one was chosen.
+    pub(crate) fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin_listen
+    }
+
+    /// The origins whose pages may call.
+    pub(crate) fn cors(&self) -> Result<Cors, BadOrigin> {
+        Ok(Cors::new(&self.cors_origins)?.allow_credentials(self.cors_credentials))
+    }
+
     /// The URL of the server that listens on this address.
     pub(super) fn url(&self, listener: &TcpListener) -> anyhow::Result<String> {
-        let scheme = if self.tls_cert.is_some() { "https" } else { "http" };
+        let scheme = if self.has_tls() { "https" } else { "http" };
         Ok(match &self.public_url {
             Some(url) => url.trim_end_matches('/').to_owned(),
             None => format!("{scheme}://{}", listener.local_addr()?),

@@ -36,10 +36,19 @@ impl TokenAgeArgs {
 }
 
 impl TokenArgs {
+    /// How long a token may live; `None`: without a limit.
+    pub(crate) fn max_token_age(&self) -> Option<Duration> {
+        self.age.max_token_age()
+    }
+
+    /// How long the keys of an issuer are trusted while it cannot be reached; `None`: without a limit.
+    pub(crate) fn max_key_age(&self) -> Option<Duration> {
+        Some(self.max_key_age).filter(|age| !age.is_zero())
+    }
+
     /// A verifier with these settings.
     pub(crate) fn apply(&self, verifier: Verifier) -> Verifier {
-        let max_key_age = Some(self.max_key_age).filter(|age| !age.is_zero());
-        verifier.max_token_age(self.age.max_token_age()).max_key_age(max_key_age)
+        verifier.max_token_age(self.max_token_age()).max_key_age(self.max_key_age())
     }
 
     /// The revocations of a system, and what keeps them up to date; a server in memory has none.

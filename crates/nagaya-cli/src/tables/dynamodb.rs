@@ -36,11 +36,15 @@ impl Tables {
     async fn open(target: &TableArgs) -> anyhow::Result<Option<Tables>> {
         let Kind::Dynamodb = target.store;
         let Some(design) = source::design(&target.design, &[Engine::Dynamodb])? else { return Ok(None) };
-        let base = target.base.clone().filter(|base| !base.is_empty()).unwrap_or_else(|| design.name.clone());
+        Tables::of_design(design, target.base.clone()).await.map(Some)
+    }
+
+    async fn of_design(design: Design, base: Option<String>) -> anyhow::Result<Tables> {
+        let base = base.filter(|base| !base.is_empty()).unwrap_or_else(|| design.name.clone());
         let settings = Settings::from_env();
         let address = settings.endpoint.clone().or_else(|| settings.region.clone()).unwrap_or_else(|| "AWS".to_owned());
         let store = Dynamodb::open(&settings, Options::default()).await?;
-        Ok(Some(Tables { design, base, store, address }))
+        Ok(Tables { design, base, store, address })
     }
 
     /// The design's tables as they should be.
@@ -63,6 +67,12 @@ impl Tables {
         };
         specs.into_iter().zip(&self.design.tables).map(wanted).collect()
     }
+}
+
+/// What has to be done for the tables of a design, apart from protection, tags of the operator and a customer's key.
+pub(crate) async fn plan_for(design: Design, base: Option<String>) -> anyhow::Result<TablesPlan> {
+    let tables = Tables::of_design(design, base).await?;
+    Ok(tables.store.plan_tables(&tables.wanted(None), false).await?)
 }
 
 /// The key of tables that the design wants encrypted.

@@ -111,6 +111,10 @@ fn parse_tag(text: &str) -> Result<(String, String), String> {
     if key.is_empty() { Err("the key is empty".to_owned()) } else { Ok((key.to_owned(), value.to_owned())) }
 }
 
+/// What has to be done for the tables of a design on DynamoDB.
+#[cfg(feature = "dynamodb")]
+pub(crate) use self::dynamodb::plan_for as dynamodb_plan;
+
 #[cfg(feature = "dynamodb")]
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     dynamodb::run(&args.subcommand)

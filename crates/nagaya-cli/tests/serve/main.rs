@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod doctor;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
 mod running;

@@ -115,6 +115,11 @@ impl Issuer {
         self.is_local() || max_age.is_none_or(|max_age| age() <= max_age)
     }
 
+    /// Whether its keys could not be fetched the last time.
+    pub(super) fn has_failed(&self) -> bool {
+        self.0.failed.load(Ordering::Relaxed)
+    }
+
     /// Whether tokens of this issuer have this name in `iss`.
     pub(super) fn has_name(&self, name: &str) -> bool {
         match &self.0.source {
@@ -150,7 +155,7 @@ impl Issuer {
         match find() {
             Some(key) => Ok(key),
             // The key may be new, or removed meanwhile: it is unknown whether the token is valid.
-            None if self.0.failed.load(Ordering::Relaxed) => {
+            None if self.has_failed() => {
                 let detail = "The keys of the token's issuer cannot be fetched.";
                 let problem = Problem::from_code(ProblemCode::ISSUER_UNREACHABLE, detail);
                 Err(problem.retry_after(RETRY_AFTER))

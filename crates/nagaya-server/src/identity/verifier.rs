@@ -119,11 +119,13 @@ impl Verifier {
         self.revocations.len()
     }
 
-    /// Fetches the keys of all issuers before the first token comes. Failures are logged, and tried again with that token.
-    pub async fn fetch_keys(&self) {
+    /// Fetches the keys of all issuers before the first token comes; whether that succeeded. Failures are logged, and tried
+    /// again with that token.
+    pub async fn fetch_keys(&self) -> bool {
         for trusted in &self.trusted {
             trusted.issuer.refresh(&self.clock).await;
         }
+        self.trusted.iter().all(|trusted| !trusted.issuer.has_failed())
     }
 
     /// How many tokens have been verified so far, and not found in the cache.

@@ -1,0 +1,85 @@
+//! Production mode, listeners, proxies and limits.
+
+use nagaya_server::open_files_limit;
+
+use super::{Check, Finding};
+use crate::serve;
+
+/// Open files below which many clients cannot connect.
+const FEW_OPEN_FILES: u64 = 4_096;
+
+pub(super) fn examine(args: &serve::Args, findings: &mut Vec<Finding>) {
+    let network = &args.network;
+    findings.push(match (network.is_production(), network.check()) {
+        (true, Ok(())) => Check::Mode.ok("what is for development is off"),
+        (true, Err(refused)) => Check::Mode.problem("`nagaya serve` refuses these settings", format!("{refused:#}")),
+        (false, _) => Check::Mode.problem(
+            "development: tokens of the local issuer are accepted, and one is printed at each start",
+            "name your issuer with --issuer URL and --audience NAME",
+        ),
+    });
+    findings.push(transport(args));
+    let admin = network.admin_address();
+    findings.push(match admin {
+        Some(address) if !address.ip().is_loopback() => Check::AdminListener.warning(
+            format!("others can reach health, readiness and metrics at {address}"),
+            "let only your monitoring reach it, or listen on 127.0.0.1",
+        ),
+        _ => Check::AdminListener.ok("health, readiness and metrics are for this machine"),
+    });
+    findings.push(proxies(args));
+    findings.push(match network.cors() {
+        Ok(_) if network.cors_origins.is_empty() => Check::Cors.ok("no page of another origin may call the API"),
+        Ok(_) => Check::Cors.ok(format!("pages of {} may call the API", network.cors_origins.join(", "))),
+        Err(error) => Check::Cors.problem(error.to_string(), "correct --cors-origin"),
+    });
+    findings.push(limits(args));
+}
+
+fn transport(args: &serve::Args) -> Finding {
+    let network = &args.network;
+    match (network.tls(), network.behind_proxy) {
+        (Err(error), _) => Check::Transport.problem(format!("{error:#}"), "correct --tls-cert and --tls-key"),
+        (Ok(Some(_)), _) => Check::Transport.ok("the certificate and its key can be used"),
+        (Ok(None), true) => Check::Transport.ok("a proxy in front does TLS (--behind-proxy); verify it there"),
+        (Ok(None), false) if network.address().ip().is_loopback() => Check::Transport.warning(
+            "the server listens on this machine only, without TLS",
+            "put a proxy with TLS in front and give --behind-proxy, or give --tls-cert and --tls-key",
+        ),
+        (Ok(None), false) => Check::Transport.problem(
+            "tokens and data can be read on their way",
+            "give --tls-cert FILE and --tls-key FILE, or --behind-proxy if a proxy does TLS",
+        ),
+    }
+}
+
+fn proxies(args: &serve::Args) -> Finding {
+    match (args.network.behind_proxy, args.network.trusted_proxies) {
+        (true, 0) => Check::Proxies.warning(
+            "all clients seem to have the address of the proxy, and share its limit of refused tokens",
+            "give --trusted-proxies N, the number of proxies that add to X-Forwarded-For",
+        ),
+        (false, 1..) => Check::Proxies.warning(
+            "a client that reaches the server directly can choose its address (--trusted-proxies without --behind-proxy)",
+            "let only the proxy reach the server, and give --behind-proxy",
+        ),
+        (_, number) => Check::Proxies.ok(format!("{number} trusted")),
+    }
+}
+
+fn limits(args: &serve::Args) -> Finding {
+    let limits = args.limits.within(None);
+    if limits.tenant_rate == 0 {
+        return Check::Limits.warning(
+            "a tenant can send as many requests as it wants",
+            "give --tenant-rate N, and --tenant-rates for those who need more",
+        );
+    }
+    match open_files_limit() {
+        Some(files @ ..FEW_OPEN_FILES) => Check::Limits.warning(
+            format!("the process may have {files} open files, so that few clients can connect"),
+            "raise the limit: `LimitNOFILE=65536` in the unit file, or `ulimit -n`",
+        ),
+        _ => Check::Limits.ok(format!("{} requests per second and tenant", limits.tenant_rate)),
+    }
+}

@@ -1,0 +1,107 @@
+//! `nagaya doctor`: the checklist for production.
+
+use std::fs;
+
+use serde_json::Value as Json;
+
+use super::{common::nagaya, serve, text};
+
+/// The findings with these arguments: whether the command is satisfied, and the state of each check.
+fn doctor(args: &[&str]) -> (bool, Vec<(String, String, String)>) {
+    let run = nagaya(&[&["doctor", "--json"], args].concat());
+    let found: Json = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run}"));
+    let text = |finding: &Json, name: &str| finding[name].as_str().expect("text").to_owned();
+    let findings = found["findings"].as_array().expect("a list").iter();
+    let findings = findings.map(|each| (text(each, "check"), text(each, "state"), text(each, "found"))).collect();
+    (run.status == 0, findings)
+}
+
+fn having<'f>(findings: &'f [(String, String, String)], state: &str) -> Vec<(&'f str, &'f str)> {
+    findings.iter().filter(|(_, each, _)| each == state).map(|(check, _, found)| (&**check, &**found)).collect()
+}
+
+/// Settings of development are problems, and each has its remedy.
+#[test]
+fn a_server_for_development_is_not_fit_for_production() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let run = nagaya(&["doctor", "todo", "--port", "1", "--data", text(&data)]);
+    assert_eq!(run.status, 1, "{run}");
+    assert!(!data.exists(), "it creates nothing");
+    let shown = run.stdout.replace(text(directory.path()), "DIR");
+    let shown: Vec<_> = shown.lines().filter(|line| !line.contains("MiB")).collect();
+    insta::assert_snapshot!(shown.join("\n"));
+
+    let (is_fine, found) = doctor(&["aiagent", "kondate", "--store", "memory", "--tenant-rate", "0", "--listen", ":1"]);
+    assert!(!is_fine);
+    let problems: Vec<_> = having(&found, "problem").into_iter().map(|(check, _)| check).collect();
+    assert_eq!(problems, ["Production mode", "TLS", "Issuer and audiences", "Tables"]);
+    assert!(having(&found, "warning").iter().any(|(check, _)| *check == "Limits"), "{found:?}");
+    let (_, found) = doctor(&["no-such-system"]);
+    assert!(having(&found, "problem").iter().any(|(check, _)| *check == "Designs"), "{found:?}");
+}
+
+/// A server with the settings of the checklist, beside a development server as its issuer.
+#[test]
+fn a_server_with_the_settings_of_the_checklist_has_no_problem() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (data, key) = (directory.path().join("data"), directory.path().join("store.key"));
+    fs::write(&key, "0f".repeat(32)).expect("a file");
+    restrict(&key);
+    let issuer = serve(&["todo", "--store", "memory"], &[]);
+    let issuer_url = issuer.url().to_owned();
+    let settings = [
+        "todo",
+        "--data",
+        text(&data),
+        "--issuer",
+        &issuer_url,
+        "--audience",
+        "todo",
+        "--behind-proxy",
+        "--trusted-proxies",
+        "1",
+        "--encryption-key-file",
+        text(&key),
+    ];
+    let server = serve(&settings, &[]);
+    let port = server.url().rsplit(':').next().expect("a port");
+    let running =
+        [&settings[..], &["--port", port, "--admin-listen", server.admin_url().trim_start_matches("http://")]];
+    let running = running.concat();
+    let (is_fine, found) = doctor(&running);
+    assert!(is_fine, "{found:#?}");
+    assert_eq!(having(&found, "warning"), [], "{found:#?}");
+    assert_eq!(having(&found, "unknown"), [], "{found:#?}");
+
+    // A file that others can read, and a key beside the data that it encrypts.
+    let copied = data.join("store.key");
+    fs::copy(&key, &copied).expect("a file");
+    #[cfg(unix)]
+    fs::set_permissions(&copied, std::os::unix::fs::PermissionsExt::from_mode(0o644)).expect("it is ours");
+    let mut worse = running.clone();
+    *worse.last_mut().expect("an address") = "127.0.0.1:9";
+    let at = worse.iter().position(|each| *each == text(&key)).expect("it is given");
+    worse[at] = text(&copied);
+    let (is_fine, found) = doctor(&worse);
+    assert!(!is_fine);
+    let problems = having(&found, "problem");
+    assert!(problems.iter().any(|(check, found)| *check == "Files" && found.contains("store.key")), "{problems:?}");
+    assert!(problems.iter().any(|(check, _)| *check == "Encryption at rest"), "{problems:?}");
+    assert!(having(&found, "unknown").iter().any(|(check, _)| *check == "Running server"), "{found:?}");
+
+    // An issuer that is gone.
+    drop(issuer);
+    let (is_fine, found) = doctor(&running);
+    assert!(
+        !is_fine && having(&found, "problem").iter().any(|(check, _)| *check == "Issuer and audiences"),
+        "{found:?}"
+    );
+}
+
+fn restrict(path: &std::path::Path) {
+    #[cfg(unix)]
+    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("it is ours");
+    #[cfg(not(unix))]
+    let _ = path;
+}
