@@ -49,6 +49,9 @@ pub(crate) struct Args {
     beside: Vec<Name>,
     #[command(flatten)]
     release: ReleaseArgs,
+    /// An earlier build of the release binary, to compare with
+    #[arg(long, value_name = "FILE")]
+    earlier: Option<PathBuf>,
     /// The folder of installed tools
     #[arg(long, default_value = "target/tools")]
     tools: PathBuf,
@@ -67,7 +70,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     eprintln!("start and rest");
     let start = start::measure(&nagaya, scratch.path())?;
     let load = Load { seconds: args.seconds, rounds: args.rounds, connections: args.connections };
-    let servers = servers::start(&nagaya, &tools, scratch.path(), &args.beside, &load)?;
+    let servers = servers::start(&nagaya, args.earlier.as_deref(), &tools, scratch.path(), &args.beside, &load)?;
     let servers = measure::all(servers, &load)?;
 
     let sync_after = machine::sync(scratch.path())?;

@@ -33,6 +33,12 @@ impl Report {
         Rounds(paces.into_iter().flatten().filter_map(of).collect())
     }
 
+    /// The servers of the tables: an earlier build is there only if it was measured.
+    fn names(&self) -> Vec<Name> {
+        let is_shown = |name: &Name| *name != Name::Earlier || self.servers.contains_key(name);
+        Name::ALL.into_iter().filter(is_shown).collect()
+    }
+
     /// The calls per second of a server.
     fn paces(&self, name: Name, call: Call) -> Rounds {
         self.rounds(name, call, |pace| Some(pace.per_second))
@@ -46,7 +52,7 @@ fn ratio(report: &Report, call: Call, other: Name) -> Rounds {
     report.paces(Name::Nagaya, call).over(&report.paces(other, call))
 }
 
-const BARS: [BarCheck; 7] = [
+const BARS: [BarCheck; 9] = [
     (Bar::at_least("authenticated read by key beside bare axum", 0.5), |report| ratio(report, Call::Read, Name::Axum)),
     (Bar::at_least("authenticated list of 20 beside PocketBase", 8.0), |report| {
         ratio(report, Call::List, Name::Pocketbase)
@@ -58,6 +64,8 @@ const BARS: [BarCheck; 7] = [
     (Bar::at_least("durable create with two indexes beside PostgreSQL with RLS", 1.5), |report| {
         ratio(report, Call::Create, Name::Postgresql)
     }),
+    (Bar::at_least("read beside the earlier build", 0.95), |report| ratio(report, Call::Read, Name::Earlier)),
+    (Bar::at_least("list beside the earlier build", 0.95), |report| ratio(report, Call::List, Name::Earlier)),
     (Bar::below("started and ready on an empty directory, ms", 50.0), |report| Rounds(report.start.ready.clone())),
     (Bar::below("resident at rest with all systems, MB", 64.0), |report| Rounds(report.start.rest.clone())),
 ];
@@ -82,8 +90,9 @@ impl fmt::Display for Report {
 fn write(report: &Report, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Report { machine, sync_after, load, .. } = report;
     let Load { seconds, rounds, connections } = load;
-    let beside: Vec<_> = report.servers.keys().filter(|name| **name != Name::Nagaya).collect();
-    let beside = if beside.len() == Name::ALL.len() - 1 {
+    let is_other = |name: &&Name| !matches!(name, Name::Nagaya | Name::Earlier);
+    let beside: Vec<_> = report.servers.keys().filter(is_other).collect();
+    let beside = if beside.len() == Name::ALL.iter().filter(is_other).count() {
         String::new()
     } else {
         let names: Vec<_> = beside.iter().map(|name| format!("{name:?}").to_lowercase()).collect();
@@ -120,12 +129,13 @@ fn write(report: &Report, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(out, "{}", machine.rows(*sync_after))?;
     writeln!(out, "| bar | needed | measured | range | |\n|---|---|---|---|---|")?;
     BARS.iter().filter_map(|(bar, of)| bar.row(&of(report))).try_for_each(|row| writeln!(out, "{row}"))?;
-    let others = &Name::ALL[1..];
+    let names = report.names();
+    let others = &names[1..];
     writeln!(out)?;
     write!(out, "| |")?;
-    Name::ALL.iter().try_for_each(|name| write!(out, " {name} |"))?;
+    names.iter().try_for_each(|name| write!(out, " {name} |"))?;
     others.iter().try_for_each(|name| write!(out, " nagaya : {name} |"))?;
-    writeln!(out, "\n|---|{}", "--:|".repeat(Name::ALL.len() + others.len()))?;
+    writeln!(out, "\n|---|{}", "--:|".repeat(names.len() + others.len()))?;
     for (call, title) in [(Call::Read, "reads/s"), (Call::List, "lists of 20/s"), (Call::Create, "durable creates/s")] {
         row(report, call, &(title, |pace| Some(pace.per_second), 0), out)?;
         FIGURES.iter().try_for_each(|figure| row(report, call, figure, out))?;
@@ -135,9 +145,10 @@ fn write(report: &Report, out: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 fn row(report: &Report, call: Call, (title, of, decimals): &Figure, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     let rounds = |name| report.rounds(name, call, of);
+    let names = report.names();
     write!(out, "| {title} |")?;
-    Name::ALL.iter().try_for_each(|name| write!(out, " {} |", rounds(*name).figure(*decimals)))?;
+    names.iter().try_for_each(|name| write!(out, " {} |", rounds(*name).figure(*decimals)))?;
     let mine = rounds(Name::Nagaya);
-    Name::ALL[1..].iter().try_for_each(|name| write!(out, " {} |", mine.over(&rounds(*name)).ratio()))?;
+    names[1..].iter().try_for_each(|name| write!(out, " {} |", mine.over(&rounds(*name)).ratio()))?;
     writeln!(out)
 }

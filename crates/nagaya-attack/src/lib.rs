@@ -9,6 +9,8 @@
 //! - *Nothing leaks*: every answer is the same in both environments, byte for byte: values, errors and their texts, the lengths
 //!   of pages, cursors. Ids and times are generated in the same way in both.
 //! - *Nothing is changed*: the items of others do not change, and every new item has the attacker's tenant.
+//! - *Users keep to themselves*: with a handle for own items, those of other users of the tenant do not exist, and an idempotency
+//!   key gives nothing to others and nothing that was deleted.
 //! - An item that was written into the store with a wrong tenant is reported as a breach, and never returned.
 //!
 //! Two kinds of values reveal by their nature that they are taken, and pass: a value that is unique among *all* tenants, and a
@@ -78,6 +80,7 @@ mod random;
 mod scenario;
 mod tampered_items;
 mod tenant_names;
+mod users;
 mod values;
 
 use std::panic::AssertUnwindSafe;
@@ -143,6 +146,8 @@ static AREAS: &[(&str, &[Case])] = &[
     ("constraints", constraints::CASES),
     ("tampered items", tampered_items::CASES),
     ("random", random::CASES),
+    // The last ones: their items are in one environment only.
+    ("users", users::CASES),
 ];
 
 /// Attacks a design on an engine, with other random attacks each time.

@@ -192,6 +192,12 @@ impl Scenario {
         expect(now == self.stored, || format!("a refused action had an effect: {changed:?} new, {gone:?} gone"))
     }
 
+    /// Takes what is stored now as the state that attacks may not change.
+    pub(super) async fn refresh(&mut self) -> Result<(), Failure> {
+        self.stored = self.snapshot().await?;
+        Ok(())
+    }
+
     /// The items of others are unchanged; new and changed items belong to the attacker.
     pub(super) async fn expect_only_attacker_items_changed(&mut self) -> Result<(), Failure> {
         let now = self.snapshot().await?;

@@ -20,19 +20,23 @@ use crate::{measure::Load, process::Process, tools::Tools};
 pub(crate) enum Name {
     #[value(skip)]
     Nagaya,
+    /// An earlier build of it.
+    #[value(skip)]
+    Earlier,
     Axum,
     Pocketbase,
     Postgresql,
 }
 
 impl Name {
-    pub(crate) const ALL: [Name; 4] = [Name::Nagaya, Name::Axum, Name::Pocketbase, Name::Postgresql];
+    pub(crate) const ALL: [Name; 5] = [Name::Nagaya, Name::Earlier, Name::Axum, Name::Pocketbase, Name::Postgresql];
 }
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Name::Nagaya => "nagaya",
+            Name::Earlier => "earlier build",
             Name::Axum => "bare axum",
             Name::Pocketbase => "PocketBase",
             Name::Postgresql => "PostgreSQL",
@@ -83,6 +87,7 @@ pub(crate) type Started = BTreeMap<Name, Box<dyn Server>>;
 /// Starts nagaya and the servers to compare with; each is loaded, and its responses to all calls are checked.
 pub(crate) fn start(
     binary: &Path,
+    earlier: Option<&Path>,
     tools: &Tools,
     scratch: &Path,
     beside: &[Name],
@@ -95,7 +100,7 @@ pub(crate) fn start(
         eprintln!("start and load {name}");
         let folder = scratch.join(format!("{name:?}").to_lowercase());
         let server: Box<dyn Server> = match name {
-            Name::Nagaya => continue,
+            Name::Nagaya | Name::Earlier => continue,
             Name::Axum => Box::new(axum::start(&answer, &folder, nagaya.token(), load.connections)?),
             Name::Pocketbase => {
                 let program = tools.pocketbase.as_ref().context("PocketBase is not ready")?;
@@ -107,6 +112,11 @@ pub(crate) fn start(
             }
         };
         started.insert(*name, server);
+    }
+    if let Some(binary) = earlier {
+        eprintln!("start and load {}", Name::Earlier);
+        let (server, _) = nagaya::start(binary, &scratch.join("earlier"), load.connections)?;
+        started.insert(Name::Earlier, Box::new(server));
     }
     started.insert(Name::Nagaya, Box::new(nagaya));
     Ok(started)

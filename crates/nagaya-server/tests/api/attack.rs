@@ -19,7 +19,7 @@ use nagaya_embedded::EmbeddedStore;
 use nagaya_server::{Claims, Grant, Issuer, Limits, LocalIssuer, Operation, Route, Server, System, Verifier, routes};
 use nagaya_store::{Clock, StoreFuture};
 use nagaya_tenancy::{Nagaya, Principal};
-use nagaya_testing::system_design;
+use nagaya_testing::{TestServer, system_design};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value as Json;
 
@@ -275,6 +275,35 @@ async fn no_attack_crosses_the_walls_of_kondate() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn no_attack_crosses_the_walls_of_management() {
     attack("management/management", false).await;
+}
+
+/// Verdicts, authors and counters are the server's: no body sets them, in no system.
+#[test]
+fn no_route_accepts_fields_that_the_server_sets() {
+    for system in ["aiagent/single", "aiagent/multi", "todo/todo", "kondate/kondate", "management/management"] {
+        let design = system_design(system);
+        let roles: Vec<_> = design.roles.iter().map(|role| role.name.clone()).take(1).collect();
+        let roles: Vec<_> = roles.iter().map(String::as_str).collect();
+        let routes = routes(&design);
+        let creates = routes.iter().filter(|route| route.parameters().next().is_none());
+        let server = TestServer::in_memory(System::plain(design.clone()));
+        let client = server.user_with("t1", "u1", &roles);
+        let mut tried = 0;
+        for route in creates {
+            let Some((entity, Verb::Create)) = route.subject(&design) else { continue };
+            for field in entity.fields.iter().filter(|field| field.why_not_writable().is_some()) {
+                let answer = client.post(&route.path, &serde_json::json!({ field.name.as_str(): "x" }));
+                if answer.status == 403 {
+                    continue;
+                }
+                let pointers = answer.expect_problem(422, "invalid");
+                let pointer = format!("/{}", field.name);
+                assert!(pointers.contains(&pointer), "{system} {}: {} is accepted", route.path, field.name);
+                tried += 1;
+            }
+        }
+        assert!(tried > 0 || system == "todo/todo", "{system}: nothing was tried");
+    }
 }
 
 /// Proves the public part of N3: a visitor sees what is public, and nothing of a tenant's own items.
