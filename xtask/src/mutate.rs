@@ -9,7 +9,7 @@ use crate::run::{cargo, ensure, step};
 /// What is mutated.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Task {
-    /// The modules that separate tenants, with the tests of the walls
+    /// The modules that separate tenants and users, and those that check tokens and roles
     Walls(Args),
 }
 
@@ -19,70 +19,109 @@ pub(crate) struct Args {
     /// Only mutants whose name matches this
     #[arg(long)]
     only: Option<String>,
+    /// A part of the mutants, such as `0/8`
+    #[arg(long)]
+    shard: Option<String>,
     /// Mutants that are tested concurrently
     #[arg(long, default_value_t = 1)]
     jobs: u32,
 }
 
-/// The modules that hold the guards.
-const GUARDS: [&str; 8] = [
-    "scope",
-    "read/guard",
-    "read/cursor",
-    "read/list",
-    "write/unique",
-    "write/plan",
-    "write/draft/fields",
-    "write/draft/checks",
+/// The guards of a package, and the tests that have to notice.
+struct Guarded {
+    package: &'static str,
+    /// The modules that hold guards.
+    modules: &'static [&'static str],
+    /// Fast tests, which run on all mutants.
+    quick: &'static [&'static str],
+    /// Slow tests, which run on the mutants that the fast ones miss.
+    thorough: &'static [&'static str],
+}
+
+const GUARDED: [Guarded; 2] = [
+    Guarded {
+        package: "nagaya-tenancy",
+        modules: &[
+            "compiled",
+            "log_names",
+            "read/cursor",
+            "read/get",
+            "read/guard",
+            "read/list",
+            "read/referrers",
+            "scope",
+            "session",
+            "write/draft/checks",
+            "write/draft/fields",
+            "write/draft/mod",
+            "write/idempotency",
+            "write/plan",
+            "write/unique",
+        ],
+        quick: &["--test", "walls", "--", "--skip", "attack::", "--skip", "concurrent"],
+        thorough: &["--test", "walls"],
+    },
+    Guarded {
+        package: "nagaya-server",
+        modules: &[
+            "identity/cache",
+            "identity/claims",
+            "identity/keys",
+            "identity/mod",
+            "identity/revocation/mod",
+            "identity/token",
+            "identity/verifier",
+            "roles",
+            "service",
+            "stream_guard",
+        ],
+        quick: &["--lib", "--test", "identity"],
+        thorough: &["--lib", "--test", "identity", "--test", "api", "--test", "limits", "--test", "observe"],
+    },
 ];
 
 /// Mutants without an observable effect, each with the reason.
 const EQUIVALENT: [(&str, &str); 0] = [];
 
-/// Fast tests; the attack suite runs only on the mutants that they miss.
-const QUICK: [&str; 10] = [
-    "audit::",
-    "drafts::",
-    "guards::",
-    "indexes::",
-    "items::",
-    "lists::",
-    "secrets::",
-    "soft_delete::",
-    "time::an_expiry",
-    "typed::",
-];
-
 pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
     let Task::Walls(args) = task;
-    ensure("nextest", "cargo-nextest")?;
     ensure("mutants", "cargo-mutants")?;
-    let mut quick = mutants(args);
-    quick.args(["--", "--test", "walls"]).args(QUICK);
-    // Exit codes 2 and 3: some mutants survived or timed out, and are left to the attack suite.
-    let status = quick.status().context("cargo-mutants does not start")?;
-    if !matches!(status.code(), Some(0 | 2 | 3)) {
-        bail!("cargo-mutants failed ({status})");
+    for guarded in &GUARDED {
+        let mut quick = mutants(args, guarded);
+        quick.arg("--").args(guarded.quick);
+        // Exit codes 2 and 3: some mutants survived or timed out, and are left to the thorough tests.
+        let status = quick.status().context("cargo-mutants does not start")?;
+        if !matches!(status.code(), Some(0 | 2 | 3)) {
+            bail!("cargo-mutants failed ({status})");
+        }
+        if status.success() {
+            continue;
+        }
+        let mut thorough = mutants(args, guarded);
+        thorough.args(["--iterate", "--"]).args(guarded.thorough);
+        step(&format!("mutants of {} that the quick tests did not catch", guarded.package), thorough)?;
     }
-    let mut thorough = mutants(args);
-    thorough.args(["--iterate", "--", "--test", "walls", "attack::"]);
-    step("mutants of the walls that the quick tests did not catch", thorough)
+    Ok(())
 }
 
-fn mutants(args: &Args) -> Command {
+fn mutants(args: &Args, guarded: &Guarded) -> Command {
+    let Guarded { package, modules, .. } = guarded;
     let jobs = args.jobs.to_string();
-    let mut command = cargo(["mutants", "--package", "nagaya-tenancy", "--jobs", &jobs]);
-    command.args(["--test-tool", "nextest", "--minimum-test-timeout", "120", "--output", "target/mutants"]);
-    // Debug information is not needed, and slows down the build.
-    command.env("CARGO_PROFILE_DEV_DEBUG", "0");
-    for guard in GUARDS {
-        command.arg("--file").arg(format!("crates/nagaya-tenancy/src/{guard}.rs"));
+    let mut command = cargo(["mutants", "--package", package, "--jobs", &jobs, "--minimum-test-timeout", "120"]);
+    command.arg("--output").arg(format!("target/mutants/{package}"));
+    // Debug information is not needed, and slows down the build; a mutant changes one function.
+    command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "1");
+    for module in *modules {
+        command.arg("--file").arg(format!("crates/{package}/src/{module}.rs"));
     }
     for (name, _) in EQUIVALENT {
         command.args(["--exclude-re", name]);
     }
     if let Some(only) = &args.only {
         command.args(["--re", only]);
+    }
+    if let Some(shard) = &args.shard {
+        command.args(["--shard", shard]);
     }
     command
 }
