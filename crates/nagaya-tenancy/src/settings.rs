@@ -12,6 +12,9 @@ use nagaya_store::Clock;
 
 use crate::key_set::KeySet;
 
+/// Days that entries of the operators' log are kept by default: a year, and time to look at it.
+pub const DEFAULT_AUDIT_RETENTION_DAYS: u64 = 400;
+
 /// How a design runs on a store.
 #[derive(Clone)]
 pub struct Settings {
@@ -29,6 +32,11 @@ pub struct Settings {
     /// The keys that encrypt cursors. Processes that serve the same callers need the same ones. By default there is a random one, so
     /// that cursors are valid for the life of the process.
     pub cursor_keys: KeySet,
+    /// The keys that the hash chain of the operators' log is made with. Whoever verifies the log needs all that were used, so older
+    /// ones have to be kept. By default there is a random one, with which only this process can verify.
+    pub audit_keys: KeySet,
+    /// How long entries of the operators' log are kept; zero: for ever. It holds for entries that are written from now on.
+    pub audit_retention: Duration,
     /// How often a write is tried that loses races against others.
     pub attempts: usize,
     /// How long the indexes of the store may lag behind its tables, where its capabilities say that they do. A deletion waits
@@ -41,17 +49,23 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         let ids = IdGenerator::random();
-        let mut cursor_key = [0; 32];
-        for half in cursor_key.chunks_mut(16) {
-            half.copy_from_slice(&ids.bits().to_be_bytes());
-        }
+        let random_key = || {
+            let mut key = [0; 32];
+            for half in key.chunks_mut(16) {
+                half.copy_from_slice(&ids.bits().to_be_bytes());
+            }
+            KeySet::from(key)
+        };
+        let (cursor_keys, audit_keys) = (random_key(), random_key());
         Settings {
             base: None,
             prefix: String::new(),
             generations: BTreeMap::new(),
             clock: Clock::system(),
             ids,
-            cursor_keys: cursor_key.into(),
+            cursor_keys,
+            audit_keys,
+            audit_retention: Duration::from_secs(DEFAULT_AUDIT_RETENTION_DAYS * 24 * 60 * 60),
             attempts: crate::retry::ATTEMPTS,
             index_lag: Duration::from_secs(1),
             idempotency_retention: Duration::from_secs(24 * 60 * 60),
