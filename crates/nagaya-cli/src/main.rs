@@ -1,5 +1,6 @@
 //! The `nagaya` command: one module per subcommand. Data goes to stdout, everything else to stderr.
 
+mod audit;
 mod check;
 mod completions;
 mod confirm;
@@ -63,6 +64,7 @@ enum Command {
     Events(events::Args),
     Token(token::Args),
     Keys(keys::Args),
+    Audit(audit::Args),
     Completions(completions::Args),
     #[command(hide = true)]
     Man(completions::ManArgs),
@@ -71,8 +73,8 @@ enum Command {
 impl Command {
     /// Whether it writes data or keys. The others write designs and documents, which may be for everyone.
     fn holds_data(&self) -> bool {
-        use Command::{Events, Keys, Lambda, Seed, Serve, Smoke, Store, Token};
-        matches!(self, Events(_) | Keys(_) | Lambda(_) | Seed(_) | Serve(_) | Smoke(_) | Store(_) | Token(_))
+        use Command::{Audit, Events, Keys, Lambda, Seed, Serve, Smoke, Store, Token};
+        matches!(self, Audit(_) | Events(_) | Keys(_) | Lambda(_) | Seed(_) | Serve(_) | Smoke(_) | Store(_) | Token(_))
     }
 }
 
@@ -104,6 +106,7 @@ fn main() -> ExitCode {
         Command::Events(args) => events::run(&args),
         Command::Token(args) => token::run(&args),
         Command::Keys(args) => keys::run(&args),
+        Command::Audit(args) => audit::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => completions::write_man_pages(&args),
     };

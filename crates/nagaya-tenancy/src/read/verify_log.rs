@@ -87,7 +87,7 @@ pub enum LogFindingKind {
     Unchained,
     /// The hash of an entry is made with a key of this id, which is not known here.
     UnknownKey(String),
-    /// The head of the chain is not as it was written.
+    /// The head of the chain was not as it was written when this entry followed, or made with an unknown key.
     HeadChanged,
     /// There are entries after the head: it was removed, or an older one was put back.
     HeadReplaced,
@@ -227,6 +227,9 @@ impl Verification {
             HashCheck::UnknownKey(id) => {
                 self.find(LogFindingKind::UnknownKey(id.clone()), Some(link.number), Some(link.at));
             }
+        }
+        if link.after_wrong_head {
+            self.find(LogFindingKind::HeadChanged, Some(link.number), Some(link.at));
         }
         let (last, hash) = before.map_or((0, ""), |before| (before.number, before.last.as_str()));
         if link.number == last {

@@ -24,6 +24,9 @@ const KEY: &str = "%key";
 /// The attribute of the head with an entry that may not be stored yet.
 const PENDING: &str = "%entry";
 
+/// The attribute of an entry that was linked to a head whose hash was wrong, or made with an unknown key.
+const AFTER_WRONG_HEAD: &str = "%afterWrongHead";
+
 /// The end of the chain.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Head {
@@ -61,6 +64,8 @@ pub(crate) struct Link {
     pub(crate) previous: String,
     /// When the entry before it expires, in seconds since 1970.
     pub(crate) previous_expires: Option<i64>,
+    /// Whether the head before it was not as it was written.
+    pub(crate) after_wrong_head: bool,
     pub(crate) hash: HashCheck,
 }
 
@@ -139,6 +144,7 @@ pub(in crate::write) fn link(state: &TenancyState, read: Option<&Head>, entries:
     for entry in entries {
         let item = entry_item(state, &head, entry, &key);
         head.number += 1;
+        head.hash = HashCheck::Right;
         head.last = text_in(&item, HASH);
         head.expires = number_in(&item, "%expires");
         head.span = head.span.max(log::span(entry.at));
@@ -160,6 +166,10 @@ fn entry_item(state: &TenancyState, before: &Head, entry: &LogEntry, key: &Secre
         .with("%previous", before.last.as_str());
     if let Some(expires) = before.expires {
         item.insert("%previousExpires", expires);
+    }
+    // The next head is right again, so the entry says for ever that this one was not.
+    if before.hash != HashCheck::Right {
+        item.insert(AFTER_WRONG_HEAD, true);
     }
     let retention = i64::try_from(state.settings.audit_retention.as_secs()).unwrap_or(i64::MAX);
     if retention > 0 {
@@ -186,6 +196,7 @@ impl Link {
             last: text_in(item, HASH),
             previous: text_in(item, "%previous"),
             previous_expires: number_in(item, "%previousExpires"),
+            after_wrong_head: item.get(AFTER_WRONG_HEAD).is_some(),
             hash: check(keys, Context::Entry, item),
         })
     }
