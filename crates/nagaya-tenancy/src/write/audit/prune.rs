@@ -31,9 +31,12 @@ impl Nagaya {
                 let page = state.store.query(Query { after: after.take(), ..query }).await?;
                 let expired = page.items.iter().filter(|item| is_expired(state, item));
                 let keys = expired.filter_map(|item| log_key(state, item));
-                let set: WriteSet = keys.map(|key| Write::delete(state.log_table().name, key)).collect();
-                removed += set.actions().len() as u64;
-                session.commit_if(set).await?;
+                let deletions: Vec<_> = keys.map(|key| Write::delete(state.log_table().name, key)).collect();
+                removed += deletions.len() as u64;
+                // A store without cross-partition sets may have no sets at all.
+                for deletions in deletions.chunks(if state.cross_partition() { PAGE } else { 1 }) {
+                    session.commit_if(deletions.iter().cloned().collect::<WriteSet>()).await?;
+                }
                 // The entries after one that has not expired are younger.
                 if page.items.iter().any(|item| !is_expired(state, item) && !is_for_ever(state, item)) {
                     return Ok(removed);
