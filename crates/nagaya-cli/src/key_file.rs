@@ -1,4 +1,4 @@
-//! Key files of a data directory that can be rotated: `cursor.key` and `log.key`.
+//! Key files of a data directory that can be rotated: `cursor.key`, `log.key` and `audit.key`.
 //!
 //! The first line is the newest key, in hexadecimal digits. The lines after it are older keys, each with the second since 1970 until
 //! which it is accepted. A file of one line is what earlier versions wrote.
@@ -25,7 +25,7 @@ pub(crate) struct StoredKey {
 impl StoredKey {
     /// The first digits of a hash of the key, which tell nothing about it.
     pub(crate) fn id(&self) -> String {
-        hex(&blake3::derive_key("nagaya 2026 the id of a key file", &self.key)[..8])
+        nagaya_tenancy::key_id(&self.key)
     }
 }
 

@@ -16,7 +16,7 @@ use super::{
     output::{instant, print},
 };
 
-/// List and rotate the keys of cursors and logs
+/// List and rotate the keys of cursors, logs and the operator log
 ///
 /// Running servers use a new key within seconds; nothing has to be restarted.
 #[derive(Debug, clap::Args)]
@@ -24,8 +24,9 @@ use super::{
     after_help = "Examples:\n  nagaya keys list\n  nagaya keys rotate cursor\n  nagaya keys rotate log --accept-older 0s\n\nOther \
                   keys have commands of their own: `nagaya token rotate` (what tokens are signed with), `nagaya store \
                   rotate-key` (what the store is encrypted with), `nagaya events rotate-key` (what personal fields of a user's events \
-                  are sealed with).\n\nA key from NAGAYA_CURSOR_KEY is not in the directory: write the new one before the former, with a comma \
-                  between them, and later leave out the former."
+                  are sealed with).\n\nA key from NAGAYA_CURSOR_KEY or NAGAYA_AUDIT_KEY is not in the directory: write the new one before the former, with a \
+                  comma between them, and later leave out the former. Keep former keys of the operator log as long as its \
+                  entries."
 )]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -44,7 +45,8 @@ enum Subcommand {
         /// The key
         #[arg(value_enum)]
         key: Kind,
-        /// How long older keys are accepted: by default 24 hours for cursors, and 90 days for logs
+        /// How long older keys are accepted: by default 24 hours for cursors, 90 days for logs, and 10 years for the
+        /// operator log
         #[arg(long, value_name = "TIME", value_parser = parse_duration)]
         accept_older: Option<Duration>,
         #[command(flatten)]
@@ -69,15 +71,18 @@ enum Kind {
     Cursor,
     /// What the users in logs are hashed with. The hash of a user differs after it
     Log,
+    /// What the hash chain of the operator log is made with. Older keys are needed to verify older entries
+    Audit,
 }
 
 impl Kind {
-    const ALL: [Kind; 2] = [Kind::Cursor, Kind::Log];
+    const ALL: [Kind; 3] = [Kind::Cursor, Kind::Log, Kind::Audit];
 
     fn name(self) -> &'static str {
         match self {
             Kind::Cursor => "cursor",
             Kind::Log => "log",
+            Kind::Audit => "audit",
         }
     }
 
@@ -91,6 +96,7 @@ impl Kind {
         match self {
             Kind::Cursor => DAY,
             Kind::Log => 90 * DAY,
+            Kind::Audit => 3_650 * DAY,
         }
     }
 }

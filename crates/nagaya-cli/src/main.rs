@@ -1,5 +1,6 @@
 //! The `nagaya` command: one module per subcommand. Data goes to stdout, everything else to stderr.
 
+mod audit;
 mod check;
 mod completions;
 mod confirm;
@@ -65,6 +66,7 @@ enum Command {
     Token(token::Args),
     Keys(keys::Args),
     Doctor(Box<doctor::Args>),
+    Audit(audit::Args),
     Completions(completions::Args),
     #[command(hide = true)]
     Man(completions::ManArgs),
@@ -73,8 +75,8 @@ enum Command {
 impl Command {
     /// Whether it writes data or keys. The others write designs and documents, which may be for everyone.
     fn holds_data(&self) -> bool {
-        use Command::{Events, Keys, Lambda, Seed, Serve, Smoke, Store, Token};
-        matches!(self, Events(_) | Keys(_) | Lambda(_) | Seed(_) | Serve(_) | Smoke(_) | Store(_) | Token(_))
+        use Command::{Audit, Events, Keys, Lambda, Seed, Serve, Smoke, Store, Token};
+        matches!(self, Audit(_) | Events(_) | Keys(_) | Lambda(_) | Seed(_) | Serve(_) | Smoke(_) | Store(_) | Token(_))
     }
 }
 
@@ -107,6 +109,7 @@ fn main() -> ExitCode {
         Command::Token(args) => token::run(&args),
         Command::Keys(args) => keys::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Audit(args) => audit::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => completions::write_man_pages(&args),
     };

@@ -136,7 +136,7 @@ fn a_running_server_is_backed_up_and_the_restored_data_works() {
         "@secret.txt",
     ]);
     let result = json_of(&restored);
-    assert_eq!((&result["objects"], &result["keyFiles"]), (&json!(2), &json!(4)), "{result}");
+    assert_eq!((&result["objects"], &result["keyFiles"]), (&json!(2), &json!(5)), "{result}");
     assert_eq!(result["contentHash"], counted["contentHash"]);
 
     // The checks that the output recommends work, and find nothing.

@@ -184,7 +184,7 @@ fn the_files_of_a_server_belong_to_its_owner_only() {
 fn a_server_does_not_start_with_new_keys_when_it_has_lost_its_own() {
     let home = TestDirectory::new();
     assert_eq!(home.serve("todo --data @data").process.stop(), Some(0));
-    for name in ["cursor.key", "issuer/keys.json"] {
+    for name in ["cursor.key", "audit.key", "issuer/keys.json"] {
         let (file, aside) = (home.path("data").join(name), home.path("aside"));
         fs::rename(&file, &aside).expect("it is there");
         let run = home.run("serve todo --port 0 --data @data");

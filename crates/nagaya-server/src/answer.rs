@@ -29,6 +29,8 @@ pub enum Content {
     Record(Box<Record>),
     /// `{"data": […], "nextCursor": …}`.
     Page(Page),
+    /// `{"data": […], "nextCursor": …}` with anything.
+    List(Vec<Json>, Option<String>),
     /// `{"data": …}` with anything.
     Data(Json),
     /// A stream of a media type such as `text/event-stream`, which lasts until the client disconnects.
@@ -42,8 +44,8 @@ struct DataEnvelope<'a, T: ?Sized> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct PageEnvelope<'a> {
-    data: &'a [Record],
+struct PageEnvelope<'a, T> {
+    data: &'a [T],
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: &'a Option<String>,
 }
@@ -121,6 +123,9 @@ impl Answer {
                 ITEM * (1 + page.records.len()),
                 &PageEnvelope { data: &page.records, next_cursor: &page.next },
             )),
+            Content::List(data, next_cursor) => {
+                Some(json(ITEM * (1 + data.len()), &PageEnvelope { data, next_cursor }))
+            }
             Content::Data(data) => Some(json(ITEM, &DataEnvelope { data })),
         };
         let mut response = Response::new(body.map_or_else(Body::empty, Body::from));

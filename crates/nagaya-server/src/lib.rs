@@ -32,6 +32,7 @@ pub use self::{
     call::{Call, REASON_HEADER, RequestOrigin},
     connection::{Tls, TlsError, TlsFiles},
     cors::{BadOrigin, Cors},
+    derived::log_entry_json,
     extension::{CustomHandler, CustomRoute, Extension, ExtensionFuture, StopSignal},
     identity::{
         Caller, Claims, Grant, Issuer, IssuerError, LocalIssuer, Revocation, RevocationFollower, RevocationStore,

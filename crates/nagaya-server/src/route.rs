@@ -31,6 +31,8 @@ pub enum Operation {
     List(AccessId),
     /// Calls the handler of a custom route.
     Custom(CustomRouteId),
+    /// Reads the operators' log.
+    OperatorLog,
 }
 
 /// An entity, by its position in the design.
@@ -89,7 +91,7 @@ impl Route {
         design.visitors && self.required_caller == RequiredCaller::Public && self.method == Method::GET
     }
 
-    /// The entity and the verb of its operation; `None` for custom routes.
+    /// The entity and the verb of its operation; `None` for custom routes and the operators' log.
     pub fn subject<'d>(&self, design: &'d Design) -> Option<(&'d Entity, Verb)> {
         match self.operation {
             Operation::Create(id) => Some((id.entity_in(design), Verb::Create)),
@@ -97,12 +99,16 @@ impl Route {
             Operation::Update(id) => Some((id.entity_in(design), Verb::Update)),
             Operation::Delete(id) => Some((id.entity_in(design), Verb::Delete)),
             Operation::List(id) => Some((&design.entities[id.pattern_in(design).entity], Verb::Read)),
-            Operation::Custom(_) => None,
+            Operation::Custom(_) | Operation::OperatorLog => None,
         }
     }
 }
 
-/// The routes of a design, entity by entity and then access pattern by access pattern.
+/// The path of the operators' log, below the design's prefix.
+const OPERATOR_LOG: &str = "/operator-log";
+
+/// The routes of a design, entity by entity and then access pattern by access pattern; last that of the operators' log, if the
+/// design has operators and no route of its own at that path.
 pub fn routes(design: &Design) -> Vec<Route> {
     let mut routes = Vec::new();
     for (at, entity) in design.entities.iter().enumerate() {
@@ -117,6 +123,12 @@ pub fn routes(design: &Design) -> Vec<Route> {
             operation: Operation::List(AccessId(at)),
             required_caller: reading(design.wall_of(access)),
         });
+    }
+    let path = format!("{}{OPERATOR_LOG}", design.http_prefix);
+    let is_free = routes.iter().all(|route| route.method != Method::GET || route.path != path);
+    if is_free && !design.operator_roles().is_empty() {
+        let required_caller = RequiredCaller::Operator;
+        routes.push(Route { method: Method::GET, path, operation: Operation::OperatorLog, required_caller });
     }
     routes
 }

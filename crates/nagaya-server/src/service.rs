@@ -146,7 +146,7 @@ impl SystemService {
         }
         // The query and the body are well-formed.
         let query = query(parts.uri.query().unwrap_or_default());
-        if !matches!(route.operation, Operation::List(_) | Operation::Custom(_))
+        if !matches!(route.operation, Operation::List(_) | Operation::Custom(_) | Operation::OperatorLog)
             && let Some((name, _)) = query.first()
         {
             return Err(Problem::bad_parameter(name, "Is not a parameter here."));
@@ -230,7 +230,7 @@ impl SystemService {
         match route.operation {
             Operation::Create(_) | Operation::Update(_) => true,
             Operation::Custom(id) => id.find_in(&self.custom).is_some_and(|route| route.body_schema.is_some()),
-            Operation::Read(_) | Operation::Delete(_) | Operation::List(_) => false,
+            Operation::Read(_) | Operation::Delete(_) | Operation::List(_) | Operation::OperatorLog => false,
         }
     }
 

@@ -9,6 +9,12 @@ use std::{
 /// A secret key.
 pub type SecretKey = [u8; 32];
 
+/// The id of a key: the first digits of a hash, which tell nothing about it.
+pub fn key_id(key: &SecretKey) -> String {
+    let hash = blake3::derive_key("nagaya 2026 the id of a key file", key);
+    hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// How often the source is asked for keys.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// How soon it is asked again if no known key fits: another process may have a newer one.

@@ -12,6 +12,9 @@ use nagaya_store::Clock;
 
 use crate::key_set::KeySet;
 
+/// Days that entries of the operators' log are kept by default: a year, and time to look at it.
+pub const DEFAULT_AUDIT_RETENTION_DAYS: u64 = 400;
+
 /// How a design runs on a store.
 #[derive(Clone)]
 pub struct Settings {
@@ -32,6 +35,11 @@ pub struct Settings {
     /// The keys that names of people are hashed with in logs. By default there is a random one, so that hashes can be compared
     /// for the life of the process.
     pub log_keys: KeySet,
+    /// The keys that the hash chain of the operators' log is made with. Whoever verifies the log needs all that were used, so older
+    /// ones have to be kept. By default there is a random one, with which only this process can verify.
+    pub audit_keys: KeySet,
+    /// How long entries of the operators' log are kept; zero: for ever. It holds for entries that are written from now on.
+    pub audit_retention: Duration,
     /// How often a write is tried that loses races against others.
     pub attempts: usize,
     /// How long the indexes of the store may lag behind its tables, where its capabilities say that they do. A deletion waits
@@ -44,14 +52,14 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         let ids = IdGenerator::random();
-        let key = || {
+        let random_key = || {
             let mut key = [0; 32];
             for half in key.chunks_mut(16) {
                 half.copy_from_slice(&ids.bits().to_be_bytes());
             }
-            key.into()
+            KeySet::from(key)
         };
-        let (cursor_keys, log_keys) = (key(), key());
+        let (cursor_keys, log_keys, audit_keys) = (random_key(), random_key(), random_key());
         Settings {
             base: None,
             prefix: String::new(),
@@ -60,6 +68,8 @@ impl Default for Settings {
             ids,
             cursor_keys,
             log_keys,
+            audit_keys,
+            audit_retention: Duration::from_secs(DEFAULT_AUDIT_RETENTION_DAYS * 24 * 60 * 60),
             attempts: crate::retry::ATTEMPTS,
             index_lag: Duration::from_secs(1),
             idempotency_retention: Duration::from_secs(24 * 60 * 60),

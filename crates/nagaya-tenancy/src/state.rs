@@ -11,6 +11,7 @@ use std::{
 
 use nagaya_design::{AccessParameter, AccessPattern, Design, Entity, KeyAttributes, Table};
 use nagaya_store::{Item, Store, TableSpec};
+use tokio::sync::{Mutex, MutexGuard};
 
 use crate::{Error, ErrorKind, Settings, compiled::CompiledEntity, read::Referrer, table_specs};
 
@@ -25,17 +26,27 @@ pub(crate) struct TenancyState {
     pub(crate) parameters: HashMap<String, Vec<AccessParameter>>,
     /// The fields that refer to each entity.
     referrers: HashMap<String, Vec<Referrer>>,
-    /// The table of the operators' log, by its name in the store.
-    log_table: (String, KeyAttributes),
+    /// The table of the operators' log: its name in the store, its key, and the attribute with the time of expiry.
+    log_table: (String, KeyAttributes, Option<String>),
     counters: Arc<Counters>,
 }
 
-/// Counted since this process started, over all generations of the tables.
+/// What all generations of the tables share: counted since this process started, and a lock.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     breaches: AtomicU64,
-    /// Entries of the operators' log.
-    logged: AtomicU64,
+    /// Held while entries are appended to the operators' log.
+    log_turn: Mutex<()>,
+}
+
+/// The table of the operators' log.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LogTable<'s> {
+    /// Its name in the store.
+    pub(crate) name: &'s str,
+    pub(crate) key: &'s KeyAttributes,
+    /// The attribute with the time of expiry, where the table has one.
+    pub(crate) ttl: Option<&'s str>,
 }
 
 impl fmt::Debug for TenancyState {
@@ -57,9 +68,9 @@ impl TenancyState {
         let referrers = |entity: &Entity| (entity.name.clone(), Referrer::all(&design, entity));
         let referrers = design.entities.iter().map(referrers).collect();
         let log = design.audit_entity().map_or(0, |entity| entity.table);
-        let log_table = design.tables.get(log).map(|table| (table_name(table), table.key.clone()));
+        let log_table = design.tables.get(log).map(|table| (table_name(table), table.key.clone(), table.ttl.clone()));
         // A design without a table has nothing that an operator could do.
-        let no_table = || (String::new(), KeyAttributes { partition: String::new(), sort: String::new() });
+        let no_table = || (String::new(), KeyAttributes { partition: String::new(), sort: String::new() }, None);
         let log_table = log_table.unwrap_or_else(no_table);
         TenancyState { design, store, settings, entities, parameters, referrers, log_table, counters }
     }
@@ -107,13 +118,14 @@ impl TenancyState {
     }
 
     /// The table of the operators' log: that of the audit entity, else the first one.
-    pub(crate) fn log_table(&self) -> (&str, &KeyAttributes) {
-        (&self.log_table.0, &self.log_table.1)
+    pub(crate) fn log_table(&self) -> LogTable<'_> {
+        let (name, key, ttl) = &self.log_table;
+        LogTable { name, key, ttl: ttl.as_deref() }
     }
 
-    /// The number of the next entry of the operators' log.
-    pub(crate) fn next_logged(&self) -> u64 {
-        self.counters.logged.fetch_add(1, Ordering::Relaxed)
+    /// Waits until no other task of this process appends to the operators' log.
+    pub(crate) async fn log_turn(&self) -> MutexGuard<'_, ()> {
+        self.counters.log_turn.lock().await
     }
 
     /// Whether writes of several partitions can be one set.

@@ -86,7 +86,7 @@ impl Nagaya {
     /// Whether the store answers: reads a key that does not exist.
     pub async fn ping_store(&self) -> Result<(), Error> {
         let state = self.state();
-        state.store.get(state.log_table().0, &Key::new("%probe", "%probe")).await?;
+        state.store.get(state.log_table().name, &Key::new("%probe", "%probe")).await?;
         Ok(())
     }
 

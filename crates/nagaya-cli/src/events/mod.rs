@@ -13,6 +13,7 @@ mod show;
 mod tail;
 mod verify;
 
+pub(crate) use self::print::without_control_chars;
 use super::{Outcome, serve::StoreArgs};
 
 /// Inspect and maintain the events of a system and its projections

@@ -40,7 +40,7 @@ impl Opened {
         }
         let store = open(at).await?;
         let System { name, design, projections, .. } = system;
-        let nagaya = Nagaya::open_with(design, store, at.store.settings(&name));
+        let nagaya = Nagaya::open_with(design, store, at.store.audited_settings(&name).await?);
         let unknown = || format!("there are no tables of {name} in {}", at.store.describe());
         nagaya.ping_store().await.with_context(unknown)?;
         Ok(Opened { name, nagaya, projections })

@@ -24,6 +24,6 @@ pub(super) fn data_text(event: &RecordedEvent) -> String {
 }
 
 /// A text without control characters, which could change a terminal.
-pub(super) fn without_control_chars(text: &str) -> String {
+pub(crate) fn without_control_chars(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
 }

@@ -54,8 +54,8 @@ pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report>
         bail!("the design takes only {} names of tenants that can be made up", names.len());
     }
     let store = args.store.open().await?;
-    let settings =
-        Settings { clock: stamp::stamped_clock(), ids: stamp::stamped_ids(), ..args.store.settings(&system.name) };
+    let settings = args.store.audited_settings(&system.name).await?;
+    let settings = Settings { clock: stamp::stamped_clock(), ids: stamp::stamped_ids(), ..settings };
     let nagaya = Nagaya::open_with(design.clone(), store, settings);
     nagaya.ensure_tables().await.with_context(|| format!("the tables of {} cannot be created", system.name))?;
 

@@ -9,7 +9,7 @@ use nagaya_server::{
 use nagaya_store::{Clock, MeteredStore, Store};
 use tokio::net::TcpListener;
 
-use super::{Args, StoreArgs, StoreKind, limits::OnStoreFailure, show, tokens::Audiences, watch};
+use super::{Args, StoreArgs, StoreKind, limits::OnStoreFailure, prune, show, tokens::Audiences, watch};
 use crate::{
     Outcome, source,
     systems::{self, Resources},
@@ -91,6 +91,7 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
         let verifier = verifier(args, &system, issuer.as_ref(), remote).revocations(&revocations);
         // An issuer that cannot be reached is reported now, not with the first request.
         verifier.fetch_keys().await;
+        tokio::spawn(prune::prune(nagaya.clone(), system.name.clone()));
         let mounted = server.mount(&mount, system.clone(), nagaya, verifier);
         served.push(Served { system, given, mount, store: Arc::clone(&store), mounted });
     }

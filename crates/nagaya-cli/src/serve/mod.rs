@@ -5,6 +5,7 @@ mod limits;
 mod listen;
 mod network;
 mod opened_store;
+mod prune;
 mod show;
 mod store_args;
 mod tokens;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 
 use clap::{ValueEnum, builder::FalseyValueParser};
 use nagaya_server::observe;
+use nagaya_tenancy::DEFAULT_AUDIT_RETENTION_DAYS;
 
 pub(super) use self::{
     directory::EmbeddedStoreArgs,
@@ -84,6 +86,10 @@ pub(super) struct StoreArgs {
     /// The value of `{base}` in table names; by default the design's name
     #[arg(long, value_name = "NAME", env = "DYNAMODB_TABLE_NAME")]
     pub(super) base: Option<String>,
+    /// Days after which entries of the operator log expire; 0: never. It holds for entries that are written from now on
+    #[arg(long, value_name = "DAYS", default_value_t = DEFAULT_AUDIT_RETENTION_DAYS, env = "NAGAYA_AUDIT_RETENTION")]
+    #[arg(value_parser = clap::value_parser!(u64).range(..=36_500))]
+    pub(super) audit_retention: u64,
     #[command(flatten)]
     pub(super) directory: EmbeddedStoreArgs,
     /// The embedded store, when it has been opened.

@@ -41,7 +41,7 @@ impl OpenedStore {
         bail!(
             "{} is gone, although this store had it: copy it back, or take it from a backup (`nagaya store restore --from FILE --to \
              DIR` writes it to DIR/{name}). To go on with new keys, start once with --new-keys: tokens and cursors issued earlier are \
-             refused then",
+             refused then, and older entries of the operator log cannot be verified",
             data.join(name).display()
         )
     }

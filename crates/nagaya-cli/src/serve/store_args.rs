@@ -1,13 +1,13 @@
 //! The store of a system: opening it, and the keys beside it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, bail};
 use nagaya_design::Engine;
 use nagaya_embedded::EmbeddedStore;
 use nagaya_server::System;
 use nagaya_store::Store;
-use nagaya_tenancy::{KeySet, Nagaya, Settings};
+use nagaya_tenancy::{KeySet, Nagaya, SecretKey, Settings};
 
 use super::{StoreArgs, StoreKind};
 use crate::{
@@ -85,7 +85,14 @@ impl StoreArgs {
             StoreKind::Embedded | StoreKind::Memory => format!("{system}/"),
             StoreKind::Dynamodb | StoreKind::Cosmos => String::new(),
         };
-        Settings { base: self.base.clone().filter(|base| !base.is_empty()), prefix, ..Settings::default() }
+        let audit_retention = Duration::from_secs(self.audit_retention * 24 * 60 * 60);
+        let base = self.base.clone().filter(|base| !base.is_empty());
+        Settings { base, prefix, audit_retention, ..Settings::default() }
+    }
+
+    /// The same with the keys of the operator log, for whatever writes to it. The store has to be open.
+    pub(crate) async fn audited_settings(&self, system: &str) -> anyhow::Result<Settings> {
+        Ok(Settings { audit_keys: self.audit_keys().await?, ..self.settings(system) })
     }
 
     /// What systems need besides the store. Large objects are in a directory beside the store, or in memory like the store.
@@ -103,7 +110,7 @@ impl StoreArgs {
         tables: Tables,
     ) -> anyhow::Result<Nagaya> {
         let name = &system.name;
-        let mut settings = Settings { cursor_keys: self.cursor_keys().await?, ..self.settings(name) };
+        let mut settings = Settings { cursor_keys: self.cursor_keys().await?, ..self.audited_settings(name).await? };
         if let Some(keys) = self.log_keys().await? {
             settings.log_keys = keys;
         }
@@ -145,14 +152,31 @@ impl StoreArgs {
     /// The keys that seal cursors: from the environment, so that several processes share them, or from the data directory, so
     /// that cursors stay valid after a restart.
     async fn cursor_keys(&self) -> anyhow::Result<KeySet> {
-        if let Some(text) = std::env::var_os("NAGAYA_CURSOR_KEY") {
-            let keys = text.to_str().and_then(|text| text.split(',').map(|key| parse_key(key.trim())).collect());
-            let wrong = "NAGAYA_CURSOR_KEY is not 64 hexadecimal digits, or several such keys with commas between them";
-            return Ok(KeySet::new(keys.context(wrong)?));
+        if let Some(keys) = keys_in_variable(CURSOR_KEY)? {
+            return Ok(KeySet::new(keys));
         }
         match self.kind {
             StoreKind::Memory => Ok(Settings::default().cursor_keys),
             _ => self.key_file("cursor.key").await,
+        }
+    }
+
+    /// The keys that the operator log is chained with: from the environment, so that several processes share them, or from the
+    /// data directory. Processes on a store in the cloud that share only the key of cursors get theirs from that.
+    async fn audit_keys(&self) -> anyhow::Result<KeySet> {
+        if let Some(keys) = keys_in_variable(AUDIT_KEY)? {
+            return Ok(KeySet::new(keys));
+        }
+        match self.kind {
+            StoreKind::Memory => Ok(Settings::default().audit_keys),
+            StoreKind::Embedded => self.key_file("audit.key").await,
+            StoreKind::Dynamodb | StoreKind::Cosmos => match keys_in_variable(CURSOR_KEY)? {
+                Some(keys) => {
+                    let derive = |key: &SecretKey| blake3::derive_key("nagaya 2026 the key of the operator log", key);
+                    Ok(KeySet::new(keys.iter().map(derive).collect()))
+                }
+                None => self.key_file("audit.key").await,
+            },
         }
     }
 
@@ -200,6 +224,19 @@ impl StoreArgs {
             );
         }
     }
+}
+
+/// The variable with the keys of cursors.
+const CURSOR_KEY: &str = "NAGAYA_CURSOR_KEY";
+/// The variable with the keys of the operator log.
+const AUDIT_KEY: &str = "NAGAYA_AUDIT_KEY";
+
+/// The keys in a variable, the newest first; `None` if it is not set.
+fn keys_in_variable(name: &str) -> anyhow::Result<Option<Vec<SecretKey>>> {
+    let Some(text) = std::env::var_os(name) else { return Ok(None) };
+    let keys = text.to_str().and_then(|text| text.split(',').map(|key| parse_key(key.trim())).collect());
+    let wrong = || format!("{name} is not 64 hexadecimal digits, or several such keys with commas between them");
+    keys.with_context(wrong).map(Some)
 }
 
 #[cfg(feature = "dynamodb")]

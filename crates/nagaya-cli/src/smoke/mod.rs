@@ -69,7 +69,9 @@ struct SmokeStoreArgs {
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let SmokeStoreArgs { data, kind, base, directory } = &args.store;
     let opened = OpenedStore::default();
-    let store = StoreArgs { data: data.clone(), kind: *kind, base: base.clone(), directory: directory.clone(), opened };
+    let (data, base, directory) = (data.clone(), base.clone(), directory.clone());
+    let audit_retention = nagaya_tenancy::DEFAULT_AUDIT_RETENTION_DAYS;
+    let store = StoreArgs { data, kind: *kind, base, audit_retention, directory, opened };
     let system = systems::find(&args.system, &store.resources())?;
     let Some((system, test)) = system.and_then(|system| system.smoke_test.map(|test| (system, test))) else {
         let all = systems::all(&systems::Resources::default())?;

@@ -13,9 +13,9 @@ use super::{
 use crate::hex::{hex, unhex};
 
 /// The files with keys below a data directory: what tokens are signed with, which of them are revoked, what cursors are
-/// sealed with, and what users in logs are hashed with.
-const KEY_FILES: [&str; 5] =
-    ["issuer/issuer.json", "issuer/keys.json", "issuer/revocations.json", "cursor.key", "log.key"];
+/// sealed with, what users in logs are hashed with, and what the operator log is chained with.
+const KEY_FILES: [&str; 6] =
+    ["issuer/issuer.json", "issuer/keys.json", "issuer/revocations.json", "cursor.key", "log.key", "audit.key"];
 
 /// The variable with the passphrase, for when no option names a secret.
 const PASSPHRASE_VARIABLE: &str = "NAGAYA_BACKUP_PASSPHRASE";

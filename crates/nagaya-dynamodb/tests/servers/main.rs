@@ -8,4 +8,5 @@ mod contract;
 mod differential;
 mod expiry;
 mod faults;
+mod operator_log;
 mod test_server;

@@ -3,9 +3,11 @@
 mod create;
 mod delete;
 mod list;
+mod operator_log;
 mod read;
 mod update;
 
+pub use self::operator_log::log_entry_json;
 use crate::{Answer, Call, Problem, route::Operation};
 
 /// Runs the operation of a derived route.
@@ -16,6 +18,7 @@ pub(crate) async fn run(call: &mut Call) -> Result<Answer, Problem> {
         Operation::Update(id) => update::update(call, id).await,
         Operation::Delete(id) => delete::delete(call, id).await,
         Operation::List(id) => list::list(call, id).await,
+        Operation::OperatorLog => operator_log::read(call).await,
         Operation::Custom(_) => Err(Problem::not_found()),
     }
 }

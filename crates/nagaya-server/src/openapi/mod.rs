@@ -7,6 +7,7 @@ mod document;
 mod example;
 mod names;
 mod operation;
+mod operator_log;
 mod parameters;
 mod responses;
 mod schema;
@@ -20,7 +21,7 @@ pub use self::document::Document;
 use self::names::Names;
 use crate::{
     CustomRoute, System,
-    route::{Route, positional},
+    route::{Operation, Route, positional},
 };
 
 /// The OpenAPI 3.1 document of a system that is served below a path, such as `/todo`, or at the root with nothing.
@@ -104,7 +105,9 @@ impl Source<'_> {
     fn tags(&self) -> Json {
         let entity = |entity: &nagaya_design::Entity| json!({ "name": entity.name, "description": entity.description });
         let mut tags: Vec<_> = self.design.entities.iter().map(entity).collect();
-        if self.custom.iter().any(|route| route.requires.is_none()) && self.design.entity(&self.design.name).is_none() {
+        let is_needed = self.custom.iter().any(|route| route.requires.is_none())
+            || self.routes.iter().any(|route| route.operation == Operation::OperatorLog);
+        if is_needed && self.design.entity(&self.design.name).is_none() {
             tags.push(json!({ "name": self.design.name, "description": "Operations on no entity, or on several." }));
         }
         for tag in &mut tags {

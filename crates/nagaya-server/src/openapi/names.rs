@@ -56,6 +56,7 @@ fn operation(design: &Design, route: &Route, custom: &[CustomRoute]) -> String {
         Operation::Update(id) => of("update", id),
         Operation::Delete(id) => of("delete", id),
         Operation::List(id) => camel(&id.pattern_in(design).name),
+        Operation::OperatorLog => "operatorLog".to_owned(),
         Operation::Custom(id) => {
             let path = id.find_in(custom).map_or("", |route| route.path.as_str());
             let fixed = path.split('/').filter(|segment| !segment.starts_with('{'));

@@ -4,7 +4,7 @@ use axum::http::Method;
 use nagaya_design::{AccessPattern, Entity, OnDelete, ResultKind, Verb};
 use serde_json::{Map, Value as Json, json};
 
-use super::{Source, example, parameters, responses, schema};
+use super::{Source, example, operator_log, parameters, responses, schema};
 use crate::{
     problem::sentence,
     roles,
@@ -23,6 +23,7 @@ pub(super) fn operation(source: &Source<'_>, at: usize, path: &Route) -> Json {
         Operation::Delete(id) => delete(source, id, &in_path),
         Operation::List(id) => list(source, id, &in_path),
         Operation::Custom(id) => custom(source, id, route, &in_path),
+        Operation::OperatorLog => operator_log::operation(source),
     };
     if let Some(reason) = reason(route.required_caller) {
         push(&mut operation["parameters"], reason);

@@ -86,7 +86,12 @@ impl AttackClient for Client {
     fn perform<'h>(&'h self, action: &'h Action) -> BoxFuture<'h, Option<Observation>> {
         Box::pin(async move {
             // The client blocks this thread; the servers run on others.
-            tokio::task::block_in_place(|| self.answer(action))
+            tokio::task::block_in_place(|| {
+                if self.sent.load(Ordering::Relaxed) == 0 {
+                    self.attack_operator_log();
+                }
+                self.answer(action)
+            })
         })
     }
 }
@@ -122,6 +127,14 @@ impl Client {
             }
             Action::List(list) => self.list(list),
             Action::GetMany(_) | Action::Set(_) => None,
+        }
+    }
+
+    /// What operators did names tenants and items of all, and is refused.
+    fn attack_operator_log(&self) {
+        for route in self.routes.iter().filter(|route| route.operation == Operation::OperatorLog) {
+            let refused = self.send(route, &[], &[], None, None);
+            assert!(["walled", UNSUPPORTED].contains(&refused.code.as_str()), "{}", refused.text);
         }
     }
 

@@ -102,6 +102,7 @@ fn an_entity_has_the_routes_that_it_names_and_those_of_its_access_patterns() {
         "DELETE /notes/{noteId}",
         "GET /cards",
         "GET /receipts",
+        "GET /operator-log",
     ];
     assert_eq!(found, expected);
 

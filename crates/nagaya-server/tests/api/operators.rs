@@ -1,6 +1,7 @@
 //! Operators: routes for them only, and public reads.
 
-use nagaya_server::{Claims, System};
+use nagaya_design::Design;
+use nagaya_server::{Claims, System, routes};
 use nagaya_testing::{TestServer, parse_design};
 use serde_json::json;
 
@@ -89,4 +90,70 @@ fn public_items_are_readable_by_all_and_writable_by_their_owner() {
     t2.patch("/v1/offers/o", &json!({ "price": 1 })).expect_problem(404, "not_found");
     t2.delete("/v1/offers/o").expect_problem(404, "not_found");
     t1.patch("/v1/offers/o", &json!({ "price": 8 })).expect_data(200);
+}
+
+#[test]
+fn operators_read_what_operators_did_in_pages() {
+    let server = desk();
+    let operator = server.client_of_operator("op").without_header("nagaya-reason");
+    let operator = operator.with_header("nagaya-reason", "ticket 471: what happened");
+    operator.post("/v1/regions", &json!({ "regionId": "eu", "name": "Europe" })).expect_data(201);
+    for _ in 0..110 {
+        operator.get("/v1/regions").expect_data(200);
+    }
+    let first = operator.get("/v1/operator-log");
+    let entries = first.expect_data(200);
+    let entries = entries.as_array().expect("a list");
+    assert_eq!(entries.len(), 100);
+    let entry = &entries[0];
+    assert_eq!(
+        [&entry["number"], &entry["action"], &entry["operator"], &entry["issuer"], &entry["target"], &entry["tenant"]],
+        [&json!(1), &json!("region.create"), &json!("op"), &json!("local"), &json!("eu"), &json!(null)]
+    );
+    assert_eq!(entry["reason"], "ticket 471: what happened");
+    assert_eq!(entry["changes"]["name"], json!({ "new": "Europe" }));
+    let next = first.body["nextCursor"].as_str().expect("a second page");
+    let second = operator.get(&format!("/v1/operator-log?cursor={next}")).expect_data(200);
+    let actions: Vec<_> = second.as_array().expect("a list").iter().map(|entry| entry["action"].clone()).collect();
+    // Each reading is an entry too.
+    assert_eq!(actions.len(), 13);
+    assert_eq!(actions[11..], ["audit.list", "audit.list"]);
+
+    let at = entry["at"].as_str().expect("a time");
+    assert_eq!(operator.get(&format!("/v1/operator-log?to={at}")).list(), [json!(null); 0]);
+    assert_eq!(operator.get(&format!("/v1/operator-log?from={at}&to=9999-01-01T00:00:00Z")).list().len(), 100);
+    for wrong in ["from=yesterday", "to=1", "limit=5", "from=2026-01-01T00:00:00Z&from=2026-01-01T00:00:00Z"] {
+        operator.get(&format!("/v1/operator-log?{wrong}")).expect_problem(400, "bad_parameter");
+    }
+    operator.get("/v1/operator-log?cursor=abc").expect_problem(400, "bad_cursor");
+}
+
+/// Everybody else gets the answer of the other operator routes.
+#[test]
+fn nobody_but_operators_reads_the_operator_log() {
+    let server = desk();
+    let path = "/v1/operator-log";
+    let silent = server.anonymous_client().with_token(&server.token(None, "op", &["operator"]));
+    silent.get(path).expect_problem(400, "no_reason");
+    silent.with_header("nagaya-reason", "too short").get(path).expect_problem(400, "no_reason");
+    server.anonymous_client().get(path).expect_problem(401, "no_token");
+    for roles in [&["admin"][..], &["operator"], &["admin", "operator"], &[]] {
+        let tenant = server.user_with("t1", "u1", roles).with_header("nagaya-reason", "ticket 471");
+        let refused = tenant.get(path);
+        refused.expect_problem(403, "forbidden");
+        assert_eq!(refused.body["detail"], tenant.get("/v1/regions").body["detail"], "{roles:?}");
+    }
+    let nobody = server.user_without_tenant("u1").with_header("nagaya-reason", "ticket 471");
+    nobody.get(path).expect_problem(403, "forbidden");
+    let log = server.client_of_operator("op").get(path).list();
+    assert_eq!(log.len(), 1, "refused calls read nothing: {log:?}");
+}
+
+#[test]
+fn a_design_without_operators_has_no_operator_log() {
+    let mut design = parse_design(DESK);
+    let has_log = |design: &Design| routes(design).iter().any(|route| route.path == "/v1/operator-log");
+    assert!(has_log(&design));
+    design.roles.retain(|role| !role.operator);
+    assert!(!has_log(&design));
 }

@@ -1,11 +1,15 @@
 //! Reading the operators' log.
 
-use nagaya_store::{Query, SortCondition};
+use nagaya_store::{PagePosition, Query, SortCondition};
 
 use super::cursor;
 use crate::{
     Error, LogEntry, Operator,
-    write::log::{LOG_PARTITION_MILLIS, partition, sort_key, span_of},
+    write::{
+        is_expired,
+        log::{FIRST_SPAN, partition, sort_key, span, span_of},
+        log_key,
+    },
 };
 
 /// Entries of a page.
@@ -27,28 +31,38 @@ impl Operator {
     pub async fn read_log(&self, from: i64, to: i64, cursor: Option<&str>) -> Result<LogPage, Error> {
         let session = &self.0;
         let state = &session.state;
-        let (table, _) = state.log_table();
         let bound = format!("%audit {} {from} {to}", state.design.name).into_bytes();
         let mut after = cursor.map(|cursor| cursor::open(&state.settings, &bound, cursor)).transpose()?;
         session.require_reason()?;
-        session.audit_log_reading().await?;
-        let started = after.as_ref().and_then(span_of).unwrap_or_else(|| from.max(0) / LOG_PARTITION_MILLIS);
-        let ended =
-            to.min(state.settings.clock.millis().saturating_add(LOG_PARTITION_MILLIS)).max(0) / LOG_PARTITION_MILLIS;
+        session.audit_log_reading("list").await?;
+        if from >= to {
+            return Ok(LogPage { entries: Vec::new(), next: None });
+        }
+        let started = after.as_ref().and_then(span_of).unwrap_or_else(|| span(from));
+        // The clock of another server may be ahead.
+        let ended = span(to).min(span(state.settings.clock.millis()) + 1);
         let mut entries = Vec::new();
-        for span in started..=ended {
+        for span in started.max(FIRST_SPAN)..=ended {
             loop {
-                let query = Query::table(table, partition(span))
+                let query = Query::table(state.log_table().name, partition(span))
                     .sort(SortCondition::Between(sort_key(from).into(), sort_key(to).into()))
                     .limit(PAGE - entries.len());
                 let page = state.store.query(Query { after: after.take(), ..query }).await?;
-                entries.extend(page.items.iter().filter_map(LogEntry::from_item));
+                let kept = page.items.iter().filter(|item| !is_expired(state, item));
+                entries.extend(kept.filter_map(LogEntry::from_item));
                 match page.next {
                     Some(next) if entries.len() >= PAGE => {
                         let next = cursor::seal(&state.settings, &bound, &next)?;
                         return Ok(LogPage { entries, next: Some(next) });
                     }
                     Some(next) => after = Some(next),
+                    None if entries.len() >= PAGE && span < ended => {
+                        // The page is full, and the next one begins with the next span.
+                        let last = page.items.last().and_then(|item| log_key(state, item));
+                        let next = last.map(|key| PagePosition { key, index_key: None });
+                        let next = next.map(|next| cursor::seal(&state.settings, &bound, &next)).transpose()?;
+                        return Ok(LogPage { entries, next });
+                    }
                     None => break,
                 }
             }

@@ -6,11 +6,14 @@ mod get;
 mod guard;
 mod list;
 mod list_request;
+mod own_list;
 mod referrers;
+mod verify_log;
 
 pub use self::{
     audit_log::LogPage,
     list::list_query,
     list_request::{List, Page},
+    verify_log::{LogFinding, LogFindingKind, LogHead, LogReport},
 };
 pub(crate) use referrers::Referrer;

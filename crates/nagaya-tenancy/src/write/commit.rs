@@ -5,18 +5,25 @@ use std::sync::Arc;
 use nagaya_design::Verb;
 use nagaya_store::{FailedCondition, Item, Write, WriteAction, WriteSet, limits};
 
-use super::plan::{OnFailure, Plan};
-use crate::{Error, ErrorKind, Record, session::Session};
+use super::{
+    audit::{
+        AuditEntries, LogEntry,
+        chain::{self, Head},
+    },
+    plan::{OnFailure, Plan},
+};
+use crate::{Error, ErrorKind, Record, Retry, session::Session};
 
 impl Session {
     /// Writes a plan and gives the items as they are afterwards; `None` if another write was faster and the changes have to be
     /// planned again.
     pub(super) async fn commit(&self, mut plan: Plan) -> Result<Option<Vec<Option<Record>>>, Error> {
         let results = std::mem::take(&mut plan.results);
-        let (writes, on_failures): (Vec<_>, Vec<_>) = self.writes_of(plan).await?.into_iter().unzip();
-        if let Err(error) = self.write(writes.into_iter().collect()).await {
-            let Some(failed) = error.failed_conditions() else { return Err(error.into()) };
-            for failed in failed {
+        let (writes, log) = self.writes_of(plan).await?;
+        let (writes, on_failures): (Vec<_>, Vec<_>) = writes.into_iter().unzip();
+        let failed = self.write_logged(writes.into_iter().collect(), &log).await?;
+        if !failed.is_empty() {
+            for failed in &failed {
                 self.explain_failure(failed, on_failures.get(failed.action))?;
             }
             return Ok(None);
@@ -27,33 +34,100 @@ impl Session {
 
     /// Writes a set all or nothing; `false` if a condition failed.
     pub(super) async fn commit_if(&self, set: impl Into<WriteSet>) -> Result<bool, Error> {
-        match self.write(set.into()).await {
-            Ok(()) => Ok(true),
-            Err(error) if error.failed_conditions().is_some() => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        self.commit_logged_if(set, &[]).await
+    }
+
+    /// The same with entries of the operators' log.
+    pub(super) async fn commit_logged_if(&self, set: impl Into<WriteSet>, log: &[LogEntry]) -> Result<bool, Error> {
+        Ok(self.write_logged(set.into(), log).await?.is_empty())
     }
 
     /// Writes audit entries by themselves.
-    pub(super) async fn commit_entries(&self, entries: Vec<Write>) -> Result<(), Error> {
+    pub(super) async fn commit_entries(&self, entries: AuditEntries) -> Result<(), Error> {
         let together = if self.state.cross_partition() { limits::MAX_ACTIONS } else { 1 };
-        for entries in entries.chunks(together) {
-            self.write(entries.iter().cloned().collect()).await?;
+        for writes in entries.writes.chunks(together) {
+            self.write(writes.iter().cloned().collect()).await?;
+        }
+        self.append_log(&entries.log).await
+    }
+
+    /// Writes entries of the operators' log by themselves.
+    pub(super) async fn append_log(&self, log: &[LogEntry]) -> Result<(), Error> {
+        // One action of each set is the head of the log.
+        for log in log.chunks(limits::MAX_ACTIONS - 1) {
+            self.write_logged(WriteSet::new(), log).await?;
         }
         Ok(())
     }
 
-    /// The writes of a plan, with its audit entries among them.
-    pub(super) async fn writes_of(&self, plan: Plan) -> Result<Vec<(Write, OnFailure)>, Error> {
+    /// The writes of a plan, with the entries of the tenants' audit among them, and the entries of the operators' log.
+    pub(super) async fn writes_of(&self, plan: Plan) -> Result<(Vec<(Write, OnFailure)>, Vec<LogEntry>), Error> {
         let Plan { mut writes, entries, .. } = plan;
         if self.state.cross_partition() {
-            writes.extend(entries.into_iter().map(|entry| (entry, OnFailure::Replan)));
-        } else {
-            // A set of one partition cannot hold the entries. They are written first: an entry without a change is better than a
-            // change without an entry.
-            self.commit_entries(entries).await?;
+            writes.extend(entries.writes.into_iter().map(|entry| (entry, OnFailure::Replan)));
+            return Ok((dedupe_checks(writes), entries.log));
         }
-        Ok(dedupe_checks(writes))
+        // A set of one partition cannot hold the entries. They are written first: an entry without a change is better than a
+        // change without an entry.
+        self.commit_entries(entries).await?;
+        Ok((dedupe_checks(writes), Vec::new()))
+    }
+
+    /// Writes a set and entries of the operators' log all or nothing. Returns the conditions of the set that failed; none if it
+    /// is written. Entries that lose a race for the head of the log are linked again.
+    async fn write_logged(&self, set: WriteSet, log: &[LogEntry]) -> Result<Vec<FailedCondition>, Error> {
+        if log.is_empty() {
+            return failed_conditions(self.write(set).await);
+        }
+        // The entries of one process wait for each other, and do not race.
+        let _turn = self.state.log_turn().await;
+        if !self.state.cross_partition() {
+            for entry in log {
+                self.append_in_steps(entry).await?;
+            }
+            return failed_conditions(self.write(set).await);
+        }
+        let own = set.actions().len();
+        let mut retry = Retry::new(self.state.settings.attempts);
+        loop {
+            retry.attempt().await?;
+            let head = Head::read(&self.state).await?;
+            let linked = chain::link(&self.state, head.as_ref(), log);
+            let all = set.actions().iter().cloned().chain(linked).collect();
+            let mut failed = failed_conditions(self.write(all).await)?;
+            if failed.is_empty() {
+                return Ok(failed);
+            }
+            failed.retain(|failed| failed.action < own);
+            if !failed.is_empty() {
+                return Ok(failed);
+            }
+        }
+    }
+
+    /// Appends an entry to the log of a store that cannot write it together with the head: the head comes first and holds the
+    /// entry, so that whoever finds the head can store the entry.
+    async fn append_in_steps(&self, entry: &LogEntry) -> Result<(), Error> {
+        let mut retry = Retry::new(self.state.settings.attempts);
+        loop {
+            retry.attempt().await?;
+            let head = Head::read(&self.state).await?;
+            self.store_pending(head.as_ref()).await?;
+            let mut linked = chain::link(&self.state, head.as_ref(), std::slice::from_ref(entry));
+            let Some(head) = linked.pop() else { return Ok(()) };
+            if failed_conditions(self.write(head.into()).await)?.is_empty() {
+                failed_conditions(self.write(linked.into_iter().collect()).await)?;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Stores the entry that a head holds, if a writer ended before it did.
+    pub(crate) async fn store_pending(&self, head: Option<&Head>) -> Result<(), Error> {
+        if let Some(write) = head.and_then(|head| head.pending_write(&self.state)) {
+            failed_conditions(self.write(write.into()).await)?;
+        }
+        Ok(())
     }
 
     /// Writes a set to the store. The only function that does.
@@ -94,6 +168,17 @@ impl Session {
             }
             Some(OnFailure::Replan) | None => Ok(()),
         }
+    }
+}
+
+/// The conditions that failed; none if the set is written.
+fn failed_conditions(written: Result<(), nagaya_store::Error>) -> Result<Vec<FailedCondition>, Error> {
+    match written {
+        Ok(()) => Ok(Vec::new()),
+        Err(error) => match error.failed_conditions() {
+            Some(failed) => Ok(failed.to_vec()),
+            None => Err(error.into()),
+        },
     }
 }
 

@@ -18,12 +18,15 @@ mod unique;
 
 use std::sync::Arc;
 
-use self::{audit::AuditedAction, draft::audit_entries};
+use self::{
+    audit::{AuditEntries, AuditedAction},
+    draft::audit_entries,
+};
 use crate::{Error, compiled::CompiledEntity, session::Session};
 
 pub use self::{audit::LogEntry, change_set::ChangeSet};
 pub(crate) use self::{
-    audit::{log, target},
+    audit::{chain, is_expired, log, log_key, target},
     unique::Constraint,
 };
 
@@ -38,7 +41,7 @@ impl Session {
             return Ok(());
         }
         let tenant = self.scope.tenant();
-        let mut entries = Vec::new();
+        let mut entries = AuditEntries::default();
         for (compiled, target) in read {
             let action = AuditedAction { verb, compiled, target, tenant, old: None, new: None };
             entries.extend(audit_entries(self, &action)?);
@@ -47,7 +50,7 @@ impl Session {
     }
 
     /// Records that an operator is about to read the operators' log.
-    pub(crate) async fn audit_log_reading(&self) -> Result<(), Error> {
-        self.commit_entries(vec![audit::reading_entry(self)]).await
+    pub(crate) async fn audit_log_reading(&self, verb: &str) -> Result<(), Error> {
+        self.append_log(&[audit::reading_entry(self, verb)]).await
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use nagaya_design::Verb;
 use nagaya_store::{Condition, Item, Key, Update, Write};
 
-use super::{draft::Draft, unique};
+use super::{audit::AuditEntries, draft::Draft, unique};
 use crate::{
     Error, Expected,
     compiled::{CompiledEntity, DELETING},
@@ -35,7 +35,7 @@ pub(super) struct Plan {
     pub(super) writes: Vec<(Write, OnFailure)>,
     pub(super) results: Vec<Option<(Arc<CompiledEntity>, Item)>>,
     /// Audit entries.
-    pub(super) entries: Vec<Write>,
+    pub(super) entries: AuditEntries,
 }
 
 impl Plan {

@@ -9,6 +9,7 @@ mod dynamodb;
 mod engines;
 mod harness;
 mod openapi;
+mod own_tenants;
 mod permissions;
 mod samples;
 mod scenario;

@@ -120,7 +120,11 @@ fn no_route_reaches_another_tenant_with_a_similar_name() {
             }
             // Operator routes refuse every tenant.
             for route in all.iter().filter(|route| route.required_caller == RequiredCaller::Operator) {
-                let (entity, _) = route.subject(design).expect("about an entity");
+                let Some((entity, _)) = route.subject(design) else {
+                    let reasoned = client.with_header("nagaya-reason", "none of its business");
+                    reasoned.get("/operator-log").expect_problem(403, "forbidden");
+                    continue;
+                };
                 let nothing = json!({ "applicationId": "none", "noticeId": "n1", "userId": "u1", "status": "pending" });
                 let record = records.get(&entity.name).unwrap_or(&nothing);
                 // Every caller can apply.

@@ -1,13 +1,18 @@
 //! The operators' log: items of the layer's own, in the order of time.
+//!
+//! `chain` links each entry to the one before when it is written.
 
-use nagaya_store::{Condition, Item, PagePosition, Value, Write};
+use nagaya_store::{Item, PagePosition, Value};
 use serde_json::{Map, Value as Json};
 
 use super::{AuditedAction, changes};
 use crate::{session::Session, values};
 
 /// Milliseconds whose entries share a partition.
-pub(crate) const LOG_PARTITION_MILLIS: i64 = 30 * 24 * 60 * 60 * 1_000;
+const PARTITION_MILLIS: i64 = 30 * 24 * 60 * 60 * 1_000;
+/// The first span of time that has a partition of its own, in December 2025: the log is younger. Entries of a clock that is
+/// behind are in this partition too, so that every reader can begin with it.
+pub(crate) const FIRST_SPAN: i64 = 681;
 /// Bytes of the old and new values of an entry.
 const CHANGES: usize = 16_384;
 /// Characters of the other texts of an entry.
@@ -18,6 +23,8 @@ const PARTITION: &str = "%audit-";
 /// Something that an operator did.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogEntry {
+    /// Its number in the hash chain; `None`: it was written before the log had a chain.
+    pub number: Option<u64>,
     /// When, in milliseconds since 1970.
     pub at: i64,
     /// What was done: `user.read`.
@@ -40,8 +47,8 @@ pub struct LogEntry {
     pub address: Option<String>,
 }
 
-/// The write of the entry about an action; `None` if it was not done by an operator.
-pub(in crate::write) fn operator_entry(session: &Session, action: &AuditedAction<'_>) -> Option<Write> {
+/// The entry about an action; `None` if it was not done by an operator.
+pub(in crate::write) fn operator_entry(session: &Session, action: &AuditedAction<'_>) -> Option<LogEntry> {
     session.reason.as_ref()?;
     let changes = match action.changes(CHANGES) {
         Json::Object(changes) => changes,
@@ -51,9 +58,9 @@ pub(in crate::write) fn operator_entry(session: &Session, action: &AuditedAction
     Some(entry(session, action.name(), action.target.clone(), tenant, changes))
 }
 
-/// The write of the entry about reading the log itself.
-pub(in crate::write) fn reading_entry(session: &Session) -> Write {
-    entry(session, "audit.list".to_owned(), "audit".to_owned(), None, Map::new())
+/// The entry about reading the log itself.
+pub(in crate::write) fn reading_entry(session: &Session, verb: &str) -> LogEntry {
+    entry(session, format!("audit.{verb}"), "audit".to_owned(), None, Map::new())
 }
 
 fn entry(
@@ -62,9 +69,10 @@ fn entry(
     target: String,
     tenant: Option<String>,
     changes: Map<String, Json>,
-) -> Write {
+) -> LogEntry {
     let Session { state, principal, reason, .. } = session;
-    let entry = LogEntry {
+    LogEntry {
+        number: None,
         at: state.settings.clock.millis(),
         action,
         actor: principal.user.to_string(),
@@ -75,15 +83,12 @@ fn entry(
         changes,
         request: principal.request.as_deref().map(str::to_owned),
         address: principal.address.as_deref().map(str::to_owned),
-    };
-    let (table, key) = state.log_table();
-    // Entries of one millisecond keep the order in which this process made them.
-    let (nth, random) = (state.next_logged(), state.settings.ids.bits());
-    let item = entry
-        .to_item()
-        .with(&key.partition, partition(entry.at.max(0) / LOG_PARTITION_MILLIS))
-        .with(&key.sort, format!("{}-{nth:016x}-{random:032x}", sort_key(entry.at)));
-    Write::put(table, item).when(Condition::absent(key.partition.as_str()))
+    }
+}
+
+/// The span of time that an instant is in.
+pub(crate) fn span(at: i64) -> i64 {
+    (at / PARTITION_MILLIS).max(FIRST_SPAN)
 }
 
 /// The partition of a span of time.
@@ -105,7 +110,14 @@ pub(crate) fn sort_key(at: i64) -> String {
 }
 
 impl LogEntry {
-    fn to_item(&self) -> Item {
+    /// About the bytes of its item.
+    pub(in crate::write) fn size(&self) -> usize {
+        /// Bytes of keys and hashes.
+        const KEYS: usize = 400;
+        self.to_item().size() + KEYS
+    }
+
+    pub(super) fn to_item(&self) -> Item {
         let text = |value: &str| Value::from(changes::truncate_text(value, TEXT));
         let mut item = Item::new()
             .with("%at", self.at)
@@ -131,7 +143,8 @@ impl LogEntry {
     pub(crate) fn from_item(item: &Item) -> Option<Self> {
         let text = |name: &str| item.get(name).and_then(Value::as_str).map(str::to_owned);
         Some(LogEntry {
-            at: item.get("%at")?.as_number()?.try_into().ok()?,
+            number: number_in(item, "%number").and_then(|number| number.try_into().ok()),
+            at: number_in(item, "%at")?,
             action: text("%action")?,
             actor: text("%actor")?,
             issuer: text("%issuer"),
@@ -146,4 +159,9 @@ impl LogEntry {
             address: text("%address"),
         })
     }
+}
+
+/// A whole number of an item.
+pub(crate) fn number_in(item: &Item, name: &str) -> Option<i64> {
+    item.get(name)?.as_number()?.try_into().ok()
 }

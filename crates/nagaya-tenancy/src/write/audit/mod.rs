@@ -3,19 +3,38 @@
 //! Where the design has an audit entity, a tenant's changes, and what operators do on its behalf, become items of the tenant's
 //! own. In addition, everything that an operator does goes into the operators' log.
 
+pub(crate) mod chain;
 mod changes;
 pub(crate) mod log;
+mod prune;
 
 use std::sync::Arc;
 
 use nagaya_design::{AuditPart, Field};
-use nagaya_store::Item;
+use nagaya_store::{Item, Write};
 use serde_json::{Map, Value as Json};
 
 use crate::{Error, compiled::CompiledEntity, session::Session, values};
 
 pub use self::log::LogEntry;
 pub(super) use self::log::{operator_entry, reading_entry};
+pub(crate) use self::prune::{is_expired, log_key};
+
+/// What is written about actions.
+#[derive(Debug, Default)]
+pub(super) struct AuditEntries {
+    /// The writes of items of the tenants' own audit.
+    pub(super) writes: Vec<Write>,
+    /// Entries of the operators' log. They are linked to its chain when they are written.
+    pub(super) log: Vec<LogEntry>,
+}
+
+impl AuditEntries {
+    pub(super) fn extend(&mut self, others: AuditEntries) {
+        self.writes.extend(others.writes);
+        self.log.extend(others.log);
+    }
+}
 
 /// An action that is recorded.
 #[derive(Debug)]

@@ -9,15 +9,18 @@ use crate::{
     Error, ErrorKind, Expected,
     compiled::CompiledEntity,
     read::Referrer,
-    write::{draft::Draft, plan::Plan},
+    write::{LogEntry, draft::Draft, plan::Plan},
 };
 
-/// Actions of a set that deletes several items; one is left for the check of the mark.
-const MAX_SET_ACTIONS: usize = limits::MAX_ACTIONS - 1;
+/// Actions of a set that deletes several items; one is left for the check of the mark, and one for the head of the operators' log.
+const MAX_SET_ACTIONS: usize = limits::MAX_ACTIONS - 2;
 /// Bytes of such a set, most of them for audit entries.
 const MAX_SET_BYTES: usize = limits::MAX_WRITE_SET_BYTES / 2;
 /// How often the referring items of an item are read while they keep changing.
 const PASSES: usize = 1_000;
+
+/// The writes that delete an item, and the entries of the operators' log about it.
+type Removal = (Vec<Write>, Vec<LogEntry>);
 
 /// Whether the deletion is still under way; `false`: another process has ended it.
 type DeletionContinues = Result<bool, Error>;
@@ -42,11 +45,11 @@ impl Deletion<'_> {
             let Some(item) = self.marked_item().await? else { return Ok(false) };
             let delete_record = self.delete_record(Phase::Removing);
             let together = self.session.state.cross_partition();
-            let mut writes = self.removal(self.compiled, self.key.clone(), item, None).await?;
+            let (mut writes, log) = self.removal(self.compiled, self.key.clone(), item, None).await?;
             if together {
                 writes.push(delete_record.clone());
             }
-            if self.session.commit_if(writes.into_iter().collect::<WriteSet>()).await? {
+            if self.session.commit_logged_if(writes.into_iter().collect::<WriteSet>(), &log).await? {
                 if !together {
                     self.session.commit_if(delete_record).await?;
                 }
@@ -121,11 +124,13 @@ impl Deletion<'_> {
     }
 
     /// Commits deletions in as few sets as possible.
-    async fn remove_together(&self, removals: Vec<Vec<Write>>) -> DeletionContinues {
-        let mut sets: Vec<(Vec<Vec<Write>>, usize, usize)> = Vec::new();
+    async fn remove_together(&self, removals: Vec<Removal>) -> DeletionContinues {
+        let mut sets: Vec<(Vec<Removal>, usize, usize)> = Vec::new();
         for removal in removals {
-            let actions = removal.len();
-            let bytes = removal.iter().cloned().collect::<WriteSet>().put_bytes();
+            let (writes, log) = &removal;
+            let actions = writes.len() + log.len();
+            let bytes = writes.iter().cloned().collect::<WriteSet>().put_bytes();
+            let bytes = bytes + log.iter().map(LogEntry::size).sum::<usize>();
             match sets.last_mut() {
                 Some(last) if last.1 + actions <= MAX_SET_ACTIONS && last.2 + bytes <= MAX_SET_BYTES => {
                     last.0.push(removal);
@@ -136,10 +141,11 @@ impl Deletion<'_> {
             }
         }
         for (removals, ..) in sets {
-            if !self.session.commit_if(self.while_marked(removals.concat())).await? {
+            let (writes, logs): (Vec<_>, Vec<_>) = removals.iter().cloned().unzip();
+            if !self.session.commit_logged_if(self.while_marked(writes.concat()), &logs.concat()).await? {
                 // One of the items has changed: commit each by itself, and leave those that fail to the next pass.
-                for removal in removals {
-                    self.session.commit_if(self.while_marked(removal)).await?;
+                for (writes, log) in removals {
+                    self.session.commit_logged_if(self.while_marked(writes), &log).await?;
                 }
                 if self.marked_item().await?.is_none() {
                     return Ok(false);
@@ -166,12 +172,13 @@ impl Deletion<'_> {
         key: Key,
         item: Item,
         condition: Option<Condition>,
-    ) -> Result<Vec<Write>, Error> {
+    ) -> Result<Removal, Error> {
         let mut plan = Plan::default();
         plan.add(self.session, Draft::removal(self.session, compiled, key, item, &Expected::Any)?)?;
         if let (Some((write, _)), Some(condition)) = (plan.writes.first_mut(), condition) {
             write.condition = write.condition.take().map(|unchanged| unchanged.and(condition));
         }
-        Ok(self.session.writes_of(plan).await?.into_iter().map(|(write, _)| write).collect())
+        let (writes, log) = self.session.writes_of(plan).await?;
+        Ok((writes.into_iter().map(|(write, _)| write).collect(), log))
     }
 }

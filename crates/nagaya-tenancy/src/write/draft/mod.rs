@@ -6,11 +6,11 @@ mod fields;
 use std::{fmt, sync::Arc};
 
 use nagaya_design::Verb;
-use nagaya_store::{Item, Key, Write};
+use nagaya_store::{Item, Key};
 use serde_json::{Map, Value as Json};
 
 pub(super) use self::fields::NewFields;
-use super::audit::{self, AuditedAction, TenantEntry};
+use super::audit::{self, AuditEntries, AuditedAction, TenantEntry};
 use crate::{
     Error, ErrorKind, Expected, Record,
     compiled::{CompiledEntity, DELETING},
@@ -58,7 +58,7 @@ pub(super) struct Draft {
     /// Whether callers do not see the item any more, even if it is kept as soft-deleted.
     pub(super) is_removal: bool,
     /// Audit entries about the change.
-    pub(super) entries: Vec<Write>,
+    pub(super) entries: AuditEntries,
 }
 
 impl Draft {
@@ -113,7 +113,7 @@ impl Draft {
         verb: &'static str,
     ) -> Result<Self, Error> {
         let is_removal = verb == "delete";
-        let mut entries = Vec::new();
+        let mut entries = AuditEntries::default();
         if (session.reason.is_some() || compiled.audited) && (is_removal || old != new) {
             let item = new.as_ref().or(old.as_ref());
             let tenant = session.scope.tenant().or_else(|| audit::owner(session, compiled, item?));
@@ -126,15 +126,15 @@ impl Draft {
     }
 }
 
-/// The writes that record an action: an item of the tenant's audit, and an entry of the operators' log.
-pub(super) fn audit_entries(session: &Session, action: &AuditedAction<'_>) -> Result<Vec<Write>, Error> {
-    let mut entries = Vec::new();
+/// What records an action: an item of the tenant's audit, and an entry of the operators' log.
+pub(super) fn audit_entries(session: &Session, action: &AuditedAction<'_>) -> Result<AuditEntries, Error> {
+    let mut entries = AuditEntries::default();
     if let Some(TenantEntry { compiled, tenant, fields }) = audit::tenant_entry(session, action)? {
         let fields = NewFields::new(session, compiled, fields);
         let item = fields.item(&session.state, compiled, &Scope::Tenant(tenant.into()))?;
-        entries.push(compiled.insert(item));
+        entries.writes.push(compiled.insert(item));
     }
-    entries.extend(audit::operator_entry(session, action));
+    entries.log.extend(audit::operator_entry(session, action));
     Ok(entries)
 }
 

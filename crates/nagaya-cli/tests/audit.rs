@@ -1,0 +1,188 @@
+//! `nagaya audit`, as an operator uses it to read and verify the operator log.
+
+mod common;
+
+use std::path::PathBuf;
+
+use common::{Run, nagaya, nagaya_in};
+use insta::assert_snapshot;
+use nagaya::{
+    embedded::{EmbeddedStore, Options},
+    store::{Item, Key, Scan, Store as _, Write},
+};
+use serde_json::{Value, json};
+
+const TABLE: &str = "todo/EventsTable";
+
+/// A data directory of the todo system, with entries of its operators.
+struct DataDirectory {
+    _directory: tempfile::TempDir,
+    data: PathBuf,
+}
+
+impl DataDirectory {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let data = directory.path().join("data");
+        let created = DataDirectory { _directory: directory, data };
+        assert_eq!(created.run("seed todo --tenants 1 --items 1").status, 0);
+        for _ in 0..3 {
+            assert_eq!(created.run("events verify todo").status, 0);
+        }
+        created
+    }
+
+    fn data(&self) -> &str {
+        self.data.to_str().expect("the path is text")
+    }
+
+    /// Runs a command with a reason where it says `REASON`.
+    fn run(&self, line: &str) -> Run {
+        let words = line.split(' ').map(|word| if word == "REASON" { "ticket 4711" } else { word });
+        let args: Vec<&str> = words.chain(["--data", self.data()]).collect();
+        nagaya_in(&args, "", &[("USER", "olga")])
+    }
+
+    fn json(&self, line: &str) -> (i32, Value) {
+        let run = self.run(&format!("{line} --json"));
+        let result = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("--json prints JSON: {run}"));
+        (run.status, result)
+    }
+
+    /// Changes the store behind the back of the log.
+    fn tamper(&self, change: impl AsyncFnOnce(&EmbeddedStore)) {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        runtime
+            .block_on(async { change(&EmbeddedStore::open(&self.data, Options::default()).expect("it opens")).await });
+    }
+}
+
+/// The entry of the log with a number.
+async fn entry(store: &EmbeddedStore, number: i64) -> Item {
+    let items = store.scan(Scan::table(TABLE)).await.expect("a page").items;
+    let wanted = |item: &Item| item.get("%number") == Some(&number.into()) && item.get("%action").is_some();
+    items.into_iter().find(wanted).expect("an entry")
+}
+
+fn key(item: &Item) -> Key {
+    let text = |name: &str| item.get(name).and_then(|value| value.as_str()).expect("a key").to_owned();
+    Key::new(text("PK"), text("SK"))
+}
+
+#[test]
+fn help_lists_commands_and_options() {
+    for args in [&["audit", "--help"][..], &["audit", "list", "--help"], &["audit", "verify", "--help"]] {
+        assert_snapshot!(format!("help-{}", args[..args.len() - 1].join("-")), nagaya(args));
+    }
+}
+
+#[test]
+fn entries_are_listed_with_who_and_why() {
+    let directory = DataDirectory::new();
+    let (status, listed) = directory.json("audit list todo --reason REASON");
+    assert_eq!((status, &listed["system"]), (0, &json!("todo")));
+    let all = listed["entries"].as_array().expect("a list");
+    let last = all.last().expect("an entry");
+    assert_eq!(
+        [&last["operator"], &last["reason"], &last["tenant"], &last["issuer"], &last["changes"]],
+        [&json!("olga"), &json!("nagaya events verify"), &json!(null), &json!(null), &json!({})]
+    );
+    assert!(
+        last["number"].as_u64() >= Some(3) && last["action"].as_str().is_some_and(|action| action.ends_with(".follow"))
+    );
+
+    // Reading is an entry of the log.
+    let (_, again) = directory.json("audit list todo --reason REASON --operator olga");
+    let read = again["entries"].as_array().and_then(|entries| entries.last()).expect("an entry");
+    assert_eq!([&read["action"], &read["reason"]], [&json!("audit.list"), &json!("ticket 4711")]);
+    let text = directory.run("audit list todo --reason REASON").stdout;
+    assert!(text.lines().any(|line| line.ends_with("  audit.list audit  by olga: ticket 4711")), "{text}");
+
+    for none in ["--operator nobody", "--tenant f-9", "--to 2026-01-01T00:00:00Z", "--from 2200-01-01T00:00:00Z"] {
+        let (status, listed) = directory.json(&format!("audit list todo --reason REASON {none}"));
+        assert_eq!((status, &listed["entries"]), (0, &json!([])), "{none}");
+    }
+}
+
+#[test]
+fn a_log_is_verified_and_its_head_can_be_noted() {
+    let directory = DataDirectory::new();
+    let (status, report) = directory.json("audit verify todo --reason REASON");
+    assert_eq!(
+        (status, &report["ok"], &report["findings"], &report["unchained"]),
+        (0, &json!(true), &json!([]), &json!(0))
+    );
+    let head = report["head"].as_str().expect("a head").to_owned();
+    let run = directory.run(&format!("audit verify todo --reason REASON --expect-head {head}"));
+    assert!(run.status == 0 && run.stdout.contains("nothing was changed or removed; the head is\n"), "{run}");
+    let other = format!("1{head}");
+    let (status, report) = directory.json(&format!("audit verify todo --reason REASON --expect-head {other}"));
+    assert_eq!((status, &report["ok"], &report["findings"][0]["kind"]), (1, &json!(false), &json!("notAsNoted")));
+    // After a rotation both keys are known.
+    assert_eq!(directory.json("keys rotate audit").0, 0);
+    assert_eq!(directory.json(&format!("audit verify todo --reason REASON --expect-head {head}")).0, 0);
+    assert_eq!(directory.json("keys rotate audit --accept-older 0s").0, 0);
+    let (status, report) = directory.json("audit verify todo --reason REASON");
+    assert_eq!((status, &report["findings"][0]["kind"]), (1, &json!("unknownKey")));
+}
+
+#[test]
+fn changed_and_removed_entries_are_named_with_exit_code_1() {
+    let directory = DataDirectory::new();
+    directory.tamper(async |store| {
+        let removed = entry(store, 2).await;
+        store.write(Write::delete(TABLE, key(&removed)).into()).await.expect("it is gone");
+        let changed = entry(store, 3).await.with("%reason", "something else");
+        store.write(Write::put(TABLE, changed).into()).await.expect("it is changed");
+    });
+    let run = directory.run("audit verify todo --reason REASON");
+    assert_eq!(run.status, 1, "{run}");
+    let lines: Vec<_> = run.stdout.lines().map(|line| line.split_once("  ").map_or(line, |(_, what)| what)).collect();
+    assert_eq!(lines[..2], ["entry 3 was changed", "entry 2 was removed before its time"]);
+    assert!(lines[2].ends_with(": 2 findings"), "{run}");
+    let (_, report) = directory.json("audit verify todo --reason REASON");
+    let finding = &report["findings"][1];
+    assert_eq!([&finding["kind"], &finding["number"], &finding["count"]], [&json!("removed"), &json!(2), &json!(1)]);
+    assert!(finding["at"].as_str().is_some_and(|at| at.ends_with('Z')));
+}
+
+#[test]
+fn what_cannot_run_is_refused() {
+    let directory = DataDirectory::new();
+    for (line, why) in [
+        ("audit list todo --reason short", "at least 10 characters"),
+        ("audit verify todo --reason REASON --expect-head abc", "a head is a number"),
+        ("audit list todo --reason REASON --store memory", "memory keeps nothing"),
+        ("audit list todo --reason REASON --from yesterday", "write an instant with its offset"),
+        ("audit list todo", "--reason"),
+        ("audit list kondate --reason REASON", "there are no tables of kondate"),
+    ] {
+        let run = directory.run(line);
+        assert!(run.status == 2 && run.stderr.contains(why) && run.stdout.is_empty(), "{line}: {run}");
+    }
+    let run = nagaya(&["audit", "list", "todo", "--reason", "ticket 4711", "--data", "/nowhere"]);
+    assert!(run.status == 2 && run.stderr.contains("is not the directory of a store"), "{run}");
+}
+
+/// The setting of the server decides about entries that are written after it.
+#[test]
+fn the_retention_is_a_setting() {
+    let directory = DataDirectory::new();
+    let expires = |line: &str, number: i64| {
+        let found = std::cell::Cell::new(None);
+        assert_eq!(directory.run(line).status, 0);
+        directory.tamper(async |store| {
+            let number_in = |item: &Item, name: &str| item.get(name).and_then(|value| value.as_number());
+            let entry = entry(store, number).await;
+            let days = |number: nagaya::store::Number| i64::try_from(number).expect("a whole number") / 86_400;
+            let at = i64::try_from(number_in(&entry, "%at").expect("a time")).expect("a whole number") / 86_400_000;
+            found.set(number_in(&entry, "%expires").map(|expires| days(expires) - at));
+        });
+        found.get()
+    };
+    let (_, report) = directory.json("audit verify todo --reason REASON");
+    let head = report["head"].as_str().and_then(|head| head.split('-').next()?.parse().ok()).unwrap_or(0);
+    assert_eq!(expires("audit list todo --reason REASON", head + 1), Some(400));
+    assert_eq!(expires("audit list todo --reason REASON --audit-retention 30", head + 2), Some(30));
+    assert_eq!(expires("audit list todo --reason REASON --audit-retention 0", head + 3), None);
+}

@@ -1,0 +1,276 @@
+//! The hash chain of the operators' log: it reveals entries that were changed or removed.
+//!
+//! Each entry has a number, the hash of the entry before it, and a hash of its own over all its attributes. The head of the log has the
+//! number and the hash of the last entry. Entry and head are one write set, on the condition that the head is still the one that
+//! was read; a writer that loses this race links its entries again.
+//!
+//! The hashes are keyed. Somebody who can write to the table and has no key can remove entries, but cannot link the rest again.
+//!
+//! Entries expire. So each says when the one before it expires: a gap is a removal only if that time has not come.
+
+use std::collections::BTreeMap;
+
+use nagaya_store::{Condition, Item, Key, Value, Write};
+
+use super::log::{self, LogEntry, number_in};
+use crate::{Error, KeySet, SecretKey, state::TenancyState};
+
+/// The partition and the sort key of the head.
+const HEAD: &str = "%audit-head";
+/// The attribute with the hash of an entry or a head.
+const HASH: &str = "%hash";
+/// The attribute with the id of the key that the hash is made with.
+const KEY: &str = "%key";
+/// The attribute of the head with an entry that may not be stored yet.
+const PENDING: &str = "%entry";
+
+/// The attribute of an entry that was linked to a head whose hash was wrong, or made with an unknown key.
+const AFTER_WRONG_HEAD: &str = "%afterWrongHead";
+
+/// The end of the chain.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Head {
+    /// The number of the last entry; 0: there is none yet.
+    pub(crate) number: u64,
+    /// The hash of the last entry.
+    pub(crate) last: String,
+    /// When the last entry expires, in seconds since 1970; `None`: never.
+    pub(crate) expires: Option<i64>,
+    /// The time of the first entry of the chain, in milliseconds since 1970.
+    pub(crate) started: i64,
+    /// The last span of time that has an entry: a clock may have been ahead.
+    pub(crate) span: i64,
+    /// The last entry, on a store that cannot write it together with the head.
+    pub(crate) pending: Option<Item>,
+    /// Whether its hash is right.
+    pub(crate) hash: HashCheck,
+}
+
+/// What the hash of an item says about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum HashCheck {
+    Right,
+    Wrong,
+    /// It is made with a key of this id, which is not among the known ones.
+    UnknownKey(String),
+}
+
+/// A chained entry, without its content.
+#[derive(Debug, Clone)]
+pub(crate) struct Link {
+    pub(crate) number: u64,
+    pub(crate) at: i64,
+    pub(crate) last: String,
+    pub(crate) previous: String,
+    /// When the entry before it expires, in seconds since 1970.
+    pub(crate) previous_expires: Option<i64>,
+    /// Whether the head before it was not as it was written.
+    pub(crate) after_wrong_head: bool,
+    pub(crate) hash: HashCheck,
+}
+
+impl Head {
+    /// The head as it is stored; `None`: the log has no chain yet.
+    pub(crate) async fn read(state: &TenancyState) -> Result<Option<Self>, Error> {
+        let found = state.store.get(state.log_table().name, &Key::new(HEAD, HEAD)).await?;
+        Ok(found.map(|item| Head::from_item(&state.settings.audit_keys, &item)))
+    }
+
+    fn from_item(keys: &KeySet, item: &Item) -> Self {
+        let pending = match item.get(PENDING) {
+            Some(Value::Map(entry)) => Some(entry.iter().map(|(name, value)| (name.clone(), value.clone())).collect()),
+            _ => None,
+        };
+        Head {
+            number: number_in(item, "%number").and_then(|number| number.try_into().ok()).unwrap_or_default(),
+            last: text_in(item, "%last"),
+            expires: number_in(item, "%expires"),
+            started: number_in(item, "%started").unwrap_or_default(),
+            span: number_in(item, "%span").unwrap_or_default(),
+            pending,
+            hash: check(keys, Context::Head, item),
+        }
+    }
+
+    fn to_item(&self, key: &SecretKey, state: &TenancyState) -> Item {
+        let keys = state.log_table().key;
+        let mut item = Item::new()
+            .with(&keys.partition, HEAD)
+            .with(&keys.sort, HEAD)
+            .with("%number", stored_number(self.number))
+            .with("%last", self.last.as_str())
+            .with("%started", self.started)
+            .with("%span", self.span);
+        if let Some(expires) = self.expires {
+            item.insert("%expires", expires);
+        }
+        if let Some(entry) = &self.pending {
+            let entry: BTreeMap<_, _> = entry.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect();
+            item.insert(PENDING, Value::Map(entry));
+        }
+        sign(key, Context::Head, item)
+    }
+
+    /// The head is still this one.
+    fn is_unchanged(read: Option<&Head>, state: &TenancyState) -> Condition {
+        match read {
+            None => Condition::absent(state.log_table().key.partition.as_str()),
+            Some(head) => Condition::equal("%last", head.last.as_str())
+                .and(Condition::equal("%number", stored_number(head.number))),
+        }
+    }
+
+    /// The write of the entry that may not be stored yet.
+    pub(crate) fn pending_write(&self, state: &TenancyState) -> Option<Write> {
+        self.pending.clone().map(|item| entry_write(state, item))
+    }
+}
+
+/// The writes of entries after this head, and of the head after them, which comes last.
+pub(in crate::write) fn link(state: &TenancyState, read: Option<&Head>, entries: &[LogEntry]) -> Vec<Write> {
+    let key = state.settings.audit_keys.newest();
+    let first = entries.first().map_or(0, |entry| entry.at);
+    let new = Head {
+        number: 0,
+        last: String::new(),
+        expires: None,
+        started: first,
+        span: 0,
+        pending: None,
+        hash: HashCheck::Right,
+    };
+    let mut head = read.cloned().unwrap_or(new);
+    let mut writes = Vec::with_capacity(entries.len() + 1);
+    for entry in entries {
+        let item = entry_item(state, &head, entry, &key);
+        head.number += 1;
+        head.hash = HashCheck::Right;
+        head.last = text_in(&item, HASH);
+        head.expires = number_in(&item, "%expires");
+        head.span = head.span.max(log::span(entry.at));
+        head.pending = (!state.cross_partition()).then(|| item.clone());
+        writes.push(entry_write(state, item));
+    }
+    let put = Write::put(state.log_table().name, head.to_item(&key, state));
+    writes.push(put.when(Head::is_unchanged(read, state)));
+    writes
+}
+
+fn entry_item(state: &TenancyState, before: &Head, entry: &LogEntry, key: &SecretKey) -> Item {
+    let (table, number) = (state.log_table(), before.number + 1);
+    let mut item = entry
+        .to_item()
+        .with(&table.key.partition, log::partition(log::span(entry.at)))
+        .with(&table.key.sort, format!("{}-{number:016x}", log::sort_key(entry.at)))
+        .with("%number", stored_number(number))
+        .with("%previous", before.last.as_str());
+    if let Some(expires) = before.expires {
+        item.insert("%previousExpires", expires);
+    }
+    // The next head is right again, so the entry says for ever that this one was not.
+    if before.hash != HashCheck::Right {
+        item.insert(AFTER_WRONG_HEAD, true);
+    }
+    let retention = i64::try_from(state.settings.audit_retention.as_secs()).unwrap_or(i64::MAX);
+    if retention > 0 {
+        let expires = (entry.at / 1_000).saturating_add(retention);
+        item.insert("%expires", expires);
+        if let Some(ttl) = table.ttl {
+            item.insert(ttl, expires);
+        }
+    }
+    sign(key, Context::Entry, item)
+}
+
+fn entry_write(state: &TenancyState, item: Item) -> Write {
+    let table = state.log_table();
+    Write::put(table.name, item).when(Condition::absent(table.key.partition.as_str()))
+}
+
+impl Link {
+    /// The link of an entry; `None` if it was written before the log had a chain.
+    pub(crate) fn from_item(keys: &KeySet, item: &Item) -> Option<Self> {
+        Some(Link {
+            number: number_in(item, "%number")?.try_into().ok()?,
+            at: number_in(item, "%at").unwrap_or_default(),
+            last: text_in(item, HASH),
+            previous: text_in(item, "%previous"),
+            previous_expires: number_in(item, "%previousExpires"),
+            after_wrong_head: item.get(AFTER_WRONG_HEAD).is_some(),
+            hash: check(keys, Context::Entry, item),
+        })
+    }
+}
+
+/// What a hash is about: the hash of one kind is not valid for the other.
+#[derive(Debug, Clone, Copy)]
+enum Context {
+    Entry,
+    Head,
+}
+
+fn sign(key: &SecretKey, context: Context, item: Item) -> Item {
+    let mut item = item.with(KEY, crate::key_id(key));
+    item.insert(HASH, hash(key, context, &item));
+    item
+}
+
+fn check(keys: &KeySet, context: Context, item: &Item) -> HashCheck {
+    let (id, expected) = (text_in(item, KEY), text_in(item, HASH));
+    match keys.find(|key| (crate::key_id(key) == id).then_some(*key)) {
+        None => HashCheck::UnknownKey(id),
+        Some(key) if hash(&key, context, item) == expected => HashCheck::Right,
+        Some(_) => HashCheck::Wrong,
+    }
+}
+
+/// The keyed hash of all attributes, except the hash itself and the entry in a head, which has a hash of its own.
+fn hash(key: &SecretKey, context: Context, item: &Item) -> String {
+    let context = match context {
+        Context::Entry => "nagaya 2026 an entry of the operator log",
+        Context::Head => "nagaya 2026 the head of the operator log",
+    };
+    let mut hasher = blake3::Hasher::new_keyed(&blake3::derive_key(context, key));
+    let attributes: BTreeMap<_, _> = item.iter().filter(|(name, _)| ![HASH, PENDING].contains(name)).collect();
+    for (name, value) in attributes {
+        add_bytes(&mut hasher, b'"', name.as_bytes());
+        add_value(&mut hasher, value);
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+/// Each part has its kind and its length in front, so that different values never give the same bytes.
+fn add_bytes(hasher: &mut blake3::Hasher, kind: u8, bytes: &[u8]) {
+    hasher.update(&[kind]).update(&(bytes.len() as u64).to_be_bytes()).update(bytes);
+}
+
+fn add_value(hasher: &mut blake3::Hasher, value: &Value) {
+    match value {
+        Value::Null => add_bytes(hasher, b'0', &[]),
+        Value::Boolean(flag) => add_bytes(hasher, b'b', &[u8::from(*flag)]),
+        Value::Number(number) => add_bytes(hasher, b'n', number.to_string().as_bytes()),
+        Value::String(text) => add_bytes(hasher, b's', text.as_bytes()),
+        Value::Binary(bytes) => add_bytes(hasher, b'x', bytes),
+        Value::List(values) => {
+            add_bytes(hasher, b'[', &(values.len() as u64).to_be_bytes());
+            values.iter().for_each(|value| add_value(hasher, value));
+        }
+        Value::Map(values) => {
+            add_bytes(hasher, b'{', &(values.len() as u64).to_be_bytes());
+            for (name, value) in values {
+                add_bytes(hasher, b'"', name.as_bytes());
+                add_value(hasher, value);
+            }
+        }
+        // Entries have no sets. One that was put there changes the hash.
+        Value::StringSet(_) | Value::NumberSet(_) | Value::BinarySet(_) => add_bytes(hasher, b'#', &[]),
+    }
+}
+
+fn text_in(item: &Item, name: &str) -> String {
+    item.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn stored_number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

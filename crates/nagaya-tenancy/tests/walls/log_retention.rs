@@ -1,0 +1,122 @@
+//! Entries of the operators' log expire, and the chain tells expired ones from removed ones.
+
+use std::sync::Arc;
+
+use nagaya_embedded::EmbeddedStore;
+use nagaya_store::{Store, Value};
+use nagaya_tenancy::{List, Nagaya, Settings};
+use nagaya_testing::ManualClock;
+
+use crate::{
+    common::design,
+    fault_stores::all,
+    log_chain::{DAY, Log, TABLE, act, found, operator},
+    time::{NOON, options},
+};
+
+#[tokio::test]
+async fn an_entry_that_has_expired_is_not_taken_for_removed() {
+    let log = Log::open().await;
+    log.act(10).await;
+    // A pause of more than a year: only the last entry knows when the ones before it expire.
+    log.clock.advance(395 * DAY);
+    log.act(1).await;
+    let report = log.verify().await;
+    assert_eq!((found(&report), report.expired, report.entries), (vec![], 7, 5));
+    log.clock.advance(400 * DAY);
+    let report = log.verify().await;
+    assert_eq!((found(&report), report.expired, report.entries), (vec![], 12, 1));
+    // Long after, an entry that is not so old is missing.
+    log.clock.advance(399 * DAY);
+    log.remove(&[log.entry(13).await]).await;
+    assert_eq!(found(&log.verify().await), ["removed 1×13"]);
+}
+
+#[tokio::test]
+async fn a_removed_entry_is_found_as_long_as_it_would_not_have_expired() {
+    let log = Log::open().await;
+    log.act(10).await;
+    log.remove(&[log.entry(5).await]).await;
+    log.clock.advance(393 * DAY);
+    // Entries 1 to 4 have expired, and 5 has not.
+    assert_eq!(found(&log.verify().await), ["removed 1×5"]);
+    log.clock.advance(DAY);
+    assert_eq!(found(&log.verify().await), [""; 0]);
+}
+
+/// A table of the management design has no expiry of its own.
+async fn management(retention_days: u32) -> (Arc<dyn Store>, Nagaya, ManualClock) {
+    let clock = ManualClock::at(NOON);
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::in_memory(options(&clock)).expect("memory"));
+    let settings = Settings { clock: clock.clock(), audit_retention: retention_days * DAY, ..Settings::default() };
+    let nagaya = Nagaya::open_with(design("management/management"), Arc::clone(&store), settings);
+    nagaya.ensure_tables().await.expect("the tables are made");
+    for _ in 0..150 {
+        operator(&nagaya).list(&List::by("tenants")).await.expect("a page");
+        clock.advance(DAY);
+    }
+    (store, nagaya, clock)
+}
+
+async fn entries(store: &Arc<dyn Store>) -> usize {
+    all(store, "auth").await.iter().filter(|item| item.get("%action").is_some()).count()
+}
+
+#[tokio::test]
+async fn a_table_without_expiry_is_pruned() {
+    let (store, nagaya, _) = management(100).await;
+    let listed = operator(&nagaya).read_log(0, i64::MAX, None).await.expect("a page").entries;
+    assert_eq!(listed[0].at, NOON + 51 * 24 * 60 * 60 * 1_000, "expired entries are not listed");
+    assert_eq!(entries(&store).await, 151);
+    assert_eq!(nagaya.prune_log().await.expect("it is pruned"), 51);
+    assert_eq!(nagaya.prune_log().await.expect("nothing is left to prune"), 0);
+    assert_eq!(entries(&store).await, 100);
+    let report = operator(&nagaya).verify_log(None).await.expect("a report");
+    assert_eq!((found(&report), report.expired, report.entries), (vec![], 51, 101));
+}
+
+#[tokio::test]
+async fn without_a_retention_entries_stay_for_ever() {
+    let (store, nagaya, clock) = management(0).await;
+    clock.advance(10_000 * DAY);
+    assert_eq!(nagaya.prune_log().await.expect("nothing"), 0);
+    assert_eq!(entries(&store).await, 150);
+    let report = operator(&nagaya).verify_log(None).await.expect("a report");
+    assert_eq!((found(&report), report.expired, report.entries), (vec![], 0, 151));
+}
+
+#[tokio::test]
+async fn a_table_with_expiry_gets_the_time_of_each_entry() {
+    let log = Log::open().await;
+    act(&log.nagaya).await;
+    let expires = log.entry(1).await.get("expiresAt").and_then(Value::as_number);
+    assert_eq!(expires, Some((NOON / 1_000 + 400 * 24 * 60 * 60).into()));
+    assert!(log.head().await.get("expiresAt").is_none(), "the head stays");
+    log.clock.advance(401 * DAY);
+    assert!(all(&log.store, TABLE).await.iter().all(|item| item.get("%action").is_none()));
+}
+
+/// A page that ends with a span of time has a cursor to the next one.
+#[tokio::test]
+async fn a_page_that_ends_with_a_span_is_followed_by_the_next_span() {
+    let log = Log::open().await;
+    for _ in 0..99 {
+        act(&log.nagaya).await;
+    }
+    log.clock.advance(60 * DAY);
+    let (from, to) = (0, log.clock.millis() + 1_000);
+    let first = operator(&log.nagaya).read_log(from, to, None).await.expect("a page");
+    assert_eq!(first.entries.len(), 100, "99 entries, and the reading");
+    log.act(1).await;
+    let log = Log::open().await;
+    for _ in 0..100 {
+        act(&log.nagaya).await;
+    }
+    log.clock.advance(60 * DAY);
+    let first = operator(&log.nagaya).read_log(from, to, None).await.expect("a page");
+    assert_eq!(first.entries.len(), 100);
+    let next = first.next.expect("a cursor");
+    let second = operator(&log.nagaya).read_log(from, to, Some(&next)).await.expect("a page");
+    let actions: Vec<_> = second.entries.iter().map(|entry| entry.action.as_str()).collect();
+    assert_eq!((actions, second.next), (vec!["audit.list", "audit.list"], None));
+}
