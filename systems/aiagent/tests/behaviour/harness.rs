@@ -2,13 +2,15 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use nagaya_design::{Design, check};
+use nagaya_design::{Design, Verb, check};
 use nagaya_store::{Error, Item, Store, WriteAction};
-use nagaya_tenancy::{IdGenerator, Settings};
+use nagaya_tenancy::{IdGenerator, Principal, Settings};
 use nagaya_testing::{
     Call, Client, Fault, InstrumentedStore, ManualClock, TestServer, TestServerBuilder, memory_store,
 };
 use serde_json::Value as Json;
+
+use crate::samples::Sample;
 
 /// The value of `{base}` in table names, as in the documents.
 pub(crate) const BASE: &str = "aiagent-dev";
@@ -54,6 +56,22 @@ pub(crate) fn at_tenant_creation(fault: fn(fn() -> Error) -> Fault) -> Fault {
         call.writes().iter().any(|write| matches!(&write.action, WriteAction::Put { item } if is_tenant(item)))
     };
     fault(|| Error::engine("the process has ended")).matching(creates).once()
+}
+
+/// Creates an item as the platform's own code does, for entities that the API only reads.
+pub(crate) fn create_directly(server: &TestServer, tenant: &str, entity: &str, fields: &Json) -> Json {
+    let tenant = server.nagaya.tenant(&Principal::new(tenant, "worker-1")).expect("a tenant");
+    let fields = fields.as_object().cloned().expect("an object");
+    Json::Object(server.block_on(tenant.create(entity, fields)).expect("it is created").to_json())
+}
+
+/// Creates the sample of an entity: through the API, or directly where the API has no route for it.
+pub(crate) fn create_sample(server: &TestServer, client: &Client<'_>, tenant: &str, sample: &Sample) -> Json {
+    let entity = server.nagaya.design().entity(sample.entity).expect("an entity");
+    match entity.routes.contains(&Verb::Create) {
+        true => client.post(&entity.path, &sample.new).expect_data(201),
+        false => create_directly(server, tenant, sample.entity, &sample.new),
+    }
 }
 
 /// Clients that most tests need.

@@ -13,5 +13,6 @@ mod permissions;
 mod samples;
 mod scenario;
 mod stored_keys;
+mod traces;
 mod transcript;
 mod walls;
