@@ -8,7 +8,7 @@ use nagaya_tenancy::{IdGenerator, Principal, Settings};
 use nagaya_testing::{
     Call, Client, Fault, InstrumentedStore, ManualClock, TestServer, TestServerBuilder, memory_store,
 };
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use crate::samples::Sample;
 
@@ -72,6 +72,28 @@ pub(crate) fn create_sample(server: &TestServer, client: &Client<'_>, tenant: &s
         true => client.post(&entity.path, &sample.new).expect_data(201),
         false => create_directly(server, tenant, sample.entity, &sample.new),
     }
+}
+
+/// An invitation, as a tenant's admin makes it: its body with the id and the user, and the hash of [`SECRET`].
+pub(crate) fn invitation(id: &str, user: &str) -> Json {
+    json!({
+        "tokenId": id,
+        "purpose": "invitation",
+        "userId": user,
+        "tokenHash": "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b",
+        "expiresAt": ManualClock::START / 1_000 + 3_600,
+    })
+}
+
+/// The secret of an invitation.
+pub(crate) const SECRET: &str = "secret";
+
+/// Invites a user of a tenant, who accepts; the user record.
+pub(crate) fn invite(server: &TestServer, tenant: &str, user: &str) -> Json {
+    let id = format!("invitation-{tenant}-{user}");
+    server.admin(tenant).post("/tokens", &invitation(&id, user)).expect_data(201);
+    let acceptance = json!({ "tenantId": tenant, "secret": SECRET });
+    server.user_without_tenant(user).post(&format!("/invitations/{id}/accept"), &acceptance).expect_data(200)
 }
 
 /// Clients that most tests need.

@@ -8,6 +8,7 @@ mod concurrent_servers;
 mod dynamodb;
 mod engines;
 mod harness;
+mod invitations;
 mod openapi;
 mod permissions;
 mod samples;

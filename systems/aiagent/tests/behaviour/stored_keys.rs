@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use nagaya_testing::TestServer;
 
 use crate::{
-    harness::{BASE, Clients as _, create_sample, in_memory},
+    harness::{BASE, Clients as _, create_sample, in_memory, invite},
     samples::samples,
 };
 
@@ -78,6 +78,10 @@ fn filled(server: &TestServer) -> Vec<(String, Json)> {
     let mut made = Vec::new();
     for sample in samples() {
         made.push((sample.entity.to_owned(), create_sample(server, &admin, "t1", &sample)));
+    }
+    // A user is in the index of memberships from when they accept.
+    if let Some((_, user)) = made.iter_mut().find(|(entity, _)| entity == "user") {
+        *user = invite(server, "t1", "u1");
     }
     let application = json!({ "tenantName": "Beta", "applicantName": "Ren", "applicantEmail": "ren@example.com" });
     let application = server.user_without_tenant("sub-ren").post("/tenant-applications", &application).expect_data(201);
