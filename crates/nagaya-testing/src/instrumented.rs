@@ -200,6 +200,7 @@ pub struct InstrumentedStore {
     health: Mutex<Option<Health>>,
     rewrite_page: Mutex<Option<RewritePage>>,
     lagging_indexes: AtomicBool,
+    single_partition_sets: AtomicBool,
 }
 
 impl InstrumentedStore {
@@ -214,6 +215,7 @@ impl InstrumentedStore {
             health: Mutex::default(),
             rewrite_page: Mutex::default(),
             lagging_indexes: AtomicBool::new(false),
+            single_partition_sets: AtomicBool::new(false),
         })
     }
 
@@ -274,6 +276,11 @@ impl InstrumentedStore {
         self.lagging_indexes.store(true, Ordering::SeqCst);
     }
 
+    /// The store says from now on that a write set cannot span partitions.
+    pub fn declare_single_partition_sets(&self) {
+        self.single_partition_sets.store(true, Ordering::SeqCst);
+    }
+
     async fn run<'a, T>(
         &'a self,
         call: Call,
@@ -318,7 +325,12 @@ impl Store for InstrumentedStore {
     fn capabilities(&self) -> Capabilities {
         let inner = self.inner.capabilities();
         let lagging = self.lagging_indexes.load(Ordering::SeqCst);
-        Capabilities { consistent_indexes: inner.consistent_indexes && !lagging, ..inner }
+        let single = self.single_partition_sets.load(Ordering::SeqCst);
+        Capabilities {
+            consistent_indexes: inner.consistent_indexes && !lagging,
+            cross_partition: inner.cross_partition && !single,
+            ..inner
+        }
     }
 
     fn ensure_tables<'a>(&'a self, tables: &'a [TableSpec]) -> StoreFuture<'a, ()> {

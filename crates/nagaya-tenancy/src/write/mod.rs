@@ -21,7 +21,10 @@ use std::sync::Arc;
 use self::{audit::AuditedAction, draft::audit_entries};
 use crate::{Error, compiled::CompiledEntity, session::Session};
 
-pub use self::{audit::LogEntry, change_set::ChangeSet};
+pub use self::{
+    audit::{ArchiveStep, AuditArchiver, LogEntry},
+    change_set::ChangeSet,
+};
 pub(crate) use self::{
     audit::{log, target},
     unique::Constraint,

@@ -3,6 +3,7 @@
 //! The feature `servers` adds the runs on DynamoDB Local; `cargo xtask test` starts it.
 
 mod application_review;
+mod archive;
 mod concurrent_servers;
 #[cfg(feature = "servers")]
 mod dynamodb;

@@ -9,7 +9,7 @@ use nagaya_design::Verb;
 use nagaya_store::{Item, Key, Write};
 use serde_json::{Map, Value as Json};
 
-pub(super) use self::fields::NewFields;
+pub(super) use self::fields::{NewFields, archived_item};
 use super::audit::{self, AuditedAction, TenantEntry};
 use crate::{
     Error, ErrorKind, Expected, Record,
