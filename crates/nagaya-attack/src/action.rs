@@ -33,7 +33,7 @@ pub const MAX_PAGES: usize = 4;
 impl Action {
     /// Whether it would change the audit log, which nobody can.
     pub(super) fn rewrites_audit(&self, design: &Design) -> bool {
-        let is_audit = |name: &str| design.audit_entity().is_some_and(|entity| entity.name == name);
+        let is_audit = |name: &str| design.entity(name).is_some_and(|entity| design.holds_audit_entries(entity));
         match self {
             Action::Update(entity, ..) | Action::Delete(entity, ..) => is_audit(entity),
             Action::Set(actions) => actions.iter().any(|action| action.rewrites_audit(design)),

@@ -158,7 +158,8 @@ async fn seeded_items_are_consistent_with_each_other() {
     }
 
     let of = |id: &str| users.iter().find(|user| user.text("userId") == Some(id));
-    for account in all(&tenant, "email_accounts").await {
+    let accounts = all(&tenant, "email_accounts").await;
+    for account in &accounts {
         let user = account.text("userId").and_then(of).expect("a user who is there");
         assert_eq!(account.text("email"), user.text("email"));
         assert!(account.text("createdAt") >= user.text("createdAt"));
@@ -174,6 +175,9 @@ async fn seeded_items_are_consistent_with_each_other() {
     let ids: BTreeSet<_> = tasks.iter().filter_map(|task| task.text("taskId")).collect();
     let mails = all(&tenant, "email_messages").await;
     assert!(mails.iter().filter_map(|mail| mail.text("taskId")).all(|id| ids.contains(id)));
+    // A mail belongs to whom its mailbox belongs to.
+    let owner = |id: &str| accounts.iter().find(|account| account.text("accountId") == Some(id))?.text("userId");
+    assert!(mails.iter().all(|mail| mail.text("userId") == mail.text("accountId").and_then(owner)));
     let first = users[0].text("userId").expect("an id");
     let sessions = tenant.list(&List::by("sessions_of_user").with("userId", first)).await.expect("a page").records;
     let now = jiff::Timestamp::now().as_second();

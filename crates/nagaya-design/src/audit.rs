@@ -2,6 +2,7 @@
 
 use crate::{
     design::{Design, Entity},
+    diagnostic::Span,
     named::named,
     tree::SpannedText,
 };
@@ -11,8 +12,20 @@ use crate::{
 pub struct Audit {
     /// Position of the entity that holds the entries.
     pub entity: usize,
+    /// Where old entries move.
+    pub archive: Option<AuditArchive>,
     /// The field of each part, in the order of [`Part::ALL`].
     fields: Vec<(AuditPart, SpannedText)>,
+}
+
+/// Where old audit entries move.
+#[derive(Debug, Clone)]
+pub struct AuditArchive {
+    /// Position of the entity that takes them.
+    pub entity: usize,
+    /// The age from which they move, in seconds.
+    pub after: u64,
+    pub(crate) span: Span,
 }
 
 named! {
@@ -48,8 +61,8 @@ impl AuditPart {
 pub const AUDIT_VERBS: [&str; 6] = ["create", "update", "delete", "read", "list", "verify"];
 
 impl Audit {
-    pub(crate) fn new(entity: usize, fields: Vec<(AuditPart, SpannedText)>) -> Self {
-        Audit { entity, fields }
+    pub(crate) fn new(entity: usize, archive: Option<AuditArchive>, fields: Vec<(AuditPart, SpannedText)>) -> Self {
+        Audit { entity, archive, fields }
     }
 
     /// The field that holds a part.
@@ -68,8 +81,20 @@ impl Design {
         self.audit.as_ref().map(|audit| &self.entities[audit.entity])
     }
 
+    /// The entity that takes old audit entries, if there is one.
+    pub fn audit_archive_entity(&self) -> Option<&Entity> {
+        let archive = self.audit.as_ref()?.archive.as_ref()?;
+        Some(&self.entities[archive.entity])
+    }
+
+    /// Whether an entity holds audit entries, recent or old. Only the layer itself writes them.
+    pub fn holds_audit_entries(&self, entity: &Entity) -> bool {
+        let mut holders = self.audit_entity().into_iter().chain(self.audit_archive_entity());
+        holders.any(|holder| holder.name == entity.name)
+    }
+
     /// Whether changes of an entity are recorded.
     pub fn is_audited(&self, entity: &Entity) -> bool {
-        entity.audited && self.audit_entity().is_some_and(|audit| audit.name != entity.name)
+        entity.audited && self.audit.is_some() && !self.holds_audit_entries(entity)
     }
 }

@@ -101,6 +101,7 @@ codes! {
     Error   BAD_AUDIT             "NG0607" "an audit that its entity cannot hold";
     Error   HIDDEN_REFERENCE      "NG0608" "a reference to items that its writer cannot see";
     Error   BAD_OWNER             "NG0609" "an owner that the token does not set";
+    Error   BAD_ARCHIVE           "NG0610" "an archive that cannot take the audit entries";
 
     // Schema versions.
     Error   SCHEMA_GAP            "NG0701" "a gap in a schema-version chain";

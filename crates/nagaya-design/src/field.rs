@@ -177,6 +177,15 @@ impl Field {
         }
     }
 
+    /// A value of this field as a time in milliseconds since 1970: the inverse of [`Field::timestamp_value`].
+    pub fn timestamp_millis(&self, value: &Value) -> Option<i64> {
+        match self.field_type {
+            FieldType::Timestamp(TimestampPrecision::Epoch) => value.as_i64()?.checked_mul(1000),
+            FieldType::Timestamp(_) => Some(value.as_str()?.parse::<jiff::Timestamp>().ok()?.as_millisecond()),
+            _ => None,
+        }
+    }
+
     /// Why callers cannot set it; `None`: they can.
     pub fn why_not_writable(&self) -> Option<String> {
         match (&self.since, &self.default) {

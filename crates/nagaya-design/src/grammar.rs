@@ -142,6 +142,12 @@ tables! {
         optional "request": Text, "Its field for the id of the request.";
         optional "address": Text, "Its field for the address of the client.";
         optional "reason": Text, "Its field for the reason that an operator states.";
+        optional "archive": ValueKind::Table(&ARCHIVE), "Where old entries move.";
+    }
+
+    ARCHIVE "the archive" {
+        required "entity": Text, "The entity that takes the entries: it has the same fields.";
+        required "after": Text, "The age from which entries move, such as `30d`. Units: `s`, `m`, `h`, `d`, `w`.";
     }
 
     ROLE "a role" {

@@ -101,7 +101,7 @@ mod version;
 
 use named::named;
 
-pub use audit::{AUDIT_VERBS, Audit, AuditPart};
+pub use audit::{AUDIT_VERBS, Audit, AuditArchive, AuditPart};
 pub use codes::{ALL as CODES, Code};
 pub use condition::{ComparisonOp, Condition, ConditionField, ConditionValue, Term};
 pub use derived::DerivedAttributes;

@@ -161,7 +161,7 @@ fn entity_routes(design: &Design, at: usize, entity: &Entity, routes: &mut Vec<R
         });
     }
     // Only the layer itself writes the audit trail.
-    if built || design.audit_entity().is_some_and(|audit| audit.name == entity.name) {
+    if built || design.holds_audit_entries(entity) {
         return;
     }
     let written = [

@@ -8,11 +8,11 @@ use std::{
 
 use axum::{Router, extract::Request, response::Response};
 use nagaya_store::MeteredStore;
-use nagaya_tenancy::{KeySet, Nagaya};
+use nagaya_tenancy::{AuditArchiver, KeySet, Nagaya};
 use tokio::{net::TcpListener, task::JoinSet};
 
 use crate::{
-    Cors, LocalIssuer, StopSignal, System, Tls,
+    Cors, LocalIssuer, StopSignal, System, Tls, archiver,
     connection::{self, Listeners},
     fallback,
     health::Health,
@@ -53,6 +53,7 @@ pub struct Server {
     store: Option<Arc<MeteredStore>>,
     tls: Option<Arc<Tls>>,
     admin: Option<TcpListener>,
+    audit_archive_poll: Duration,
 }
 
 impl Server {
@@ -76,6 +77,7 @@ impl Server {
             store: None,
             tls: None,
             admin: None,
+            audit_archive_poll: archiver::DEFAULT_POLL,
         }
     }
 
@@ -119,6 +121,12 @@ impl Server {
     /// tell how much is done for all tenants together.
     pub fn admin_listener(&mut self, listener: TcpListener) {
         self.admin = Some(listener);
+    }
+
+    /// How often the server looks whether audit entries have to move to the archive of their design; by default every five
+    /// minutes. A run over the entries is at most once a day, by one of the servers on a store.
+    pub fn audit_archive_poll(&mut self, poll: Duration) {
+        self.audit_archive_poll = poll;
     }
 
     /// Shows the calls to this store and its measurements in `/metrics`.
@@ -197,6 +205,9 @@ impl Server {
             let (system, nagaya) = &mount.background;
             let work = system.extension.background(nagaya.clone(), stop_signal.clone());
             work.into_iter().for_each(|work| drop(background.spawn(work)));
+            if let Some(archiver) = AuditArchiver::new(nagaya) {
+                background.spawn(archiver::run(archiver, self.audit_archive_poll, stop_signal.clone()));
+            }
         }
         let address = listener.local_addr().ok();
         let is_loopback = address.is_some_and(|address| address.ip().to_canonical().is_loopback());

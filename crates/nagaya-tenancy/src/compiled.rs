@@ -36,7 +36,7 @@ pub(crate) struct CompiledEntity {
     pub(crate) referenceable: bool,
     /// Whether its changes are audited.
     pub(crate) audited: bool,
-    /// Whether it is the audit entity.
+    /// Whether it holds audit entries, recent or old.
     pub(crate) is_audit: bool,
 }
 
@@ -93,7 +93,7 @@ impl CompiledEntity {
             soft_deleted,
             id_fields: entity.id_fields().into_iter().map(str::to_owned).collect(),
             audited: design.is_audited(entity),
-            is_audit: design.audit_entity().is_some_and(|audit| audit.name == entity.name),
+            is_audit: design.holds_audit_entries(entity),
             referenceable: !design.referring_fields(entity).is_empty(),
             entity: entity.clone(),
         }

@@ -45,6 +45,6 @@ pub use self::{
     tables::table_specs,
     tenancy::Nagaya,
     typed::{Entity, TypedItems, TypedPage},
-    write::{ChangeSet, LogEntry},
+    write::{ArchiveStep, AuditArchiver, ChangeSet, LogEntry},
 };
 pub use nagaya_derive::Entity;

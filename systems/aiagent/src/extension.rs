@@ -11,7 +11,7 @@ use nagaya_store::Clock;
 use nagaya_tenancy::IdGenerator;
 use serde_json::{Value as Json, json};
 
-use crate::{applications, policy, tenant_status::TenantStatusCache, tenants};
+use crate::{applications, invitations, mails, policy, tenant_status::TenantStatusCache, tenants};
 
 /// What the handlers share.
 pub(crate) struct AppState {
@@ -44,7 +44,7 @@ impl AppState {
             }
         }
         match (entity.as_str(), verb) {
-            ("tenant", Verb::Delete) => return Err(tenants::deletion_refused()),
+            ("email_message", Verb::Create) => mails::set_owner(call).await?,
             ("permission_policy", Verb::Create | Verb::Update) => policy::validate(call.design(), &call.body)?,
             _ => {}
         }
@@ -107,6 +107,14 @@ impl Extension for AiagentExtension {
                 .requires_permission("tenant", Verb::Update)
                 .body(tenants::TenantChange::schema(design))
                 .answers(200, tenant()),
+            self.route(Method::DELETE, "/all-tenants/{tenantId}", CLOSE_SUMMARY, tenants::close)
+                .caller(RequiredCaller::Operator)
+                .requires_permission("tenant", Verb::Delete)
+                .answers(204, None),
+            self.route(Method::POST, "/invitations/{tokenId}/accept", ACCEPT_SUMMARY, invitations::accept)
+                .caller(RequiredCaller::Anyone)
+                .body(invitations::Acceptance::schema(design))
+                .answers(200, Some(json!({ "$ref": "#/components/schemas/User" }))),
             self.route(Method::GET, "/me/tenants", MEMBERSHIPS_SUMMARY, tenants::list_own_memberships)
                 .caller(RequiredCaller::Anyone)
                 .answers(200, Some(users)),
@@ -135,5 +143,7 @@ impl Extension for AiagentExtension {
 
 const APPROVE_SUMMARY: &str = "Approves an application: creates the tenant, its first user and its permission policy.";
 const REJECT_SUMMARY: &str = "Rejects an application.";
-const MEMBERSHIPS_SUMMARY: &str = "Lists the caller's user record in each of its tenants.";
+const MEMBERSHIPS_SUMMARY: &str = "Lists the caller's user record in each tenant whose invitation they have accepted.";
+const ACCEPT_SUMMARY: &str = "Accepts an invitation: the caller becomes a member of the tenant.";
+const CLOSE_SUMMARY: &str = "Closes a tenant for good. Its items and its id stay.";
 const CHANGE_SUMMARY: &str = "Changes a tenant's name or plan, disables or enables it.";

@@ -1,11 +1,13 @@
 //! The AI agent platform: the extension of its designs.
 //!
 //! The designs give tenants, users, agents, runs, mails, tasks and the rest their routes. The extension adds: applications of
-//! users without a tenant, reviewed by operators; a permission policy per tenant that narrows what its roles may do; disabled
-//! tenants; and fields that only the system sets.
+//! users without a tenant, reviewed by operators; invitations that people accept; a permission policy per tenant that narrows
+//! what its roles may do; disabled tenants; and fields that only the system sets.
 
 mod applications;
 mod extension;
+mod invitations;
+mod mails;
 mod policy;
 mod tenant_status;
 mod tenants;

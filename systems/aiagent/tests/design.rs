@@ -92,7 +92,7 @@ fn a_design_that_leaves_the_tenant_out_of_an_index_partition_is_rejected() {
                 tried += 1;
             }
         }
-        assert_eq!(tried, 9, "{path}");
+        assert_eq!(tried, 11, "{path}");
     }
 }
 
@@ -346,9 +346,14 @@ fn logs_are_in_a_separate_table() {
             let item = json!({ "tenantId": "t1", "timestamp": AT, "uuid": UUID, "traceId": trace });
             assert_eq!(
                 derived_keys(&design, entity, &item),
-                format!("PK=TENANT#t1 SK={prefix}#{AT}#{UUID} GSI1PK=TRACE#{trace} GSI1SK={AT}"),
+                format!(
+                    "PK=TENANT#t1 SK={prefix}#{AT}#{UUID} GSI1PK=TRACE#{trace} GSI1SK={AT} \
+                     GSI2PK=TENANT#t1#TRACE#{trace} GSI2SK={prefix}#{AT}#{UUID}"
+                ),
                 "{path}"
             );
+            // The documented index names no tenant, so only operators read it.
+            assert_eq!(found.mapping("GSI1").expect("a mapping").wall, Wall::System, "{path}: {entity}");
         }
     }
 }
@@ -357,17 +362,27 @@ fn logs_are_in_a_separate_table() {
 #[test]
 fn a_trace_gives_its_log_lines_in_order_of_time() {
     let design = design(SINGLE);
-    let trace = query(&design, "logs_of_trace", &[("traceId", "abc")]);
-    assert_eq!((trace.index.as_deref(), trace.to_string().as_str()), (Some("GSI1"), "GSI1PK = TRACE#abc"));
-    assert_eq!((trace.sort_attribute.as_str(), trace.descending), ("GSI1SK", false));
+    let all = query(&design, "all_logs_of_trace", &[("traceId", "abc")]);
+    assert_eq!((all.index.as_deref(), all.to_string().as_str()), (Some("GSI1"), "GSI1PK = TRACE#abc"));
+    assert_eq!((all.sort_attribute.as_str(), all.descending), ("GSI1SK", false));
+    let own = query(&design, "logs_of_trace", &[("tenantId", "t1"), ("traceId", "abc")]);
+    let expected = "GSI2PK = TENANT#t1#TRACE#abc AND begins_with(GSI2SK, 'LOG#')";
+    assert_eq!((own.index.as_deref(), own.to_string().as_str()), (Some("GSI2"), expected));
+    assert_eq!((own.sort_attribute.as_str(), own.descending), ("GSI2SK", false));
 
-    let line = |trace: &str| json!({ "tenantId": "t1", "timestamp": AT, "uuid": UUID, "traceId": trace });
-    assert!(finds(&design, &trace, "log", &line("abc")));
-    assert!(!finds(&design, &trace, "log", &line("abcd")));
-    // Audit entries of the trace are in the same index partition, and are not log lines.
-    assert!(!finds(&design, &trace, "archived_audit", &line("abc")));
-    let audits = query(&design, "archived_audits_of_trace", &[("traceId", "abc")]);
-    assert!(finds(&design, &audits, "archived_audit", &line("abc")));
+    let line =
+        |tenant: &str, trace: &str| json!({ "tenantId": tenant, "timestamp": AT, "uuid": UUID, "traceId": trace });
+    for trace in [&all, &own] {
+        assert!(finds(&design, trace, "log", &line("t1", "abc")));
+        assert!(!finds(&design, trace, "log", &line("t1", "abcd")));
+        // Audit entries of the trace are in the same index partition, and are not log lines.
+        assert!(!finds(&design, trace, "archived_audit", &line("t1", "abc")));
+    }
+    assert!(finds(&design, &all, "log", &line("t2", "abc")));
+    assert!(!finds(&design, &own, "log", &line("t2", "abc")), "a trace of a tenant is its own part");
+    let audits = query(&design, "archived_audits_of_trace", &[("tenantId", "t1"), ("traceId", "abc")]);
+    assert!(finds(&design, &audits, "archived_audit", &line("t1", "abc")));
+    assert!(!finds(&design, &audits, "archived_audit", &line("t2", "abc")));
     // A line that belongs to no trace is in no trace's partition.
     let loose = json!({ "tenantId": "t1", "timestamp": AT, "uuid": UUID });
     assert_eq!(derived_keys(&design, "log", &loose), format!("PK=TENANT#t1 SK=LOG#{AT}#{UUID}"));

@@ -170,6 +170,15 @@ impl ItemBuilder<'_> {
         let mut mirrored = Map::new();
         for field in task.entity.fields.iter().filter(|field| !is_soft_delete_field(task.entity, field)) {
             let Some(link) = task.links.get(&field.name) else { continue };
+            // An item belongs to whom the item belongs to that it is part of, such as a mail in a mailbox.
+            if task.entity.owner.as_ref() == Some(&field.name)
+                && let Some(owner) = self.chosen.iter().find_map(|(_, other)| other.fields.get(&field.name))
+                && fits(field, owner)
+            {
+                let owner = owner.clone();
+                self.fields.insert(field.name.clone(), owner);
+                continue;
+            }
             let known = state.known(&link.entity, self.tenant);
             let has_one_item_per_target = self.has_one_item_per_target(field);
             if known.is_empty() || field.optional && !has_one_item_per_target && !self.has(field) {

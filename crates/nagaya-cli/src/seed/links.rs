@@ -134,7 +134,11 @@ mod tests {
 
     #[test]
     fn ids_are_known_by_their_names() {
-        check("aiagent", "email_message", &[("accountId", "email_account", "accountId"), ("taskId", "task", "taskId")]);
+        check(
+            "aiagent",
+            "email_message",
+            &[("accountId", "email_account", "accountId"), ("taskId", "task", "taskId"), ("userId", "user", "userId")],
+        );
         check("aiagent", "log", &[("executionId", "execution", "executionId"), ("traceId", "execution", "traceId")]);
         check("management", "folder", &[("createdBy", "user", "id"), ("parentFolderId", "folder", "id")]);
         check("management", "message", &[("channelId", "channel", "id"), ("senderId", "user", "id")]);

@@ -1,6 +1,7 @@
 //! The checks of a design, one module for each kind.
 
 mod aggregates;
+mod archive;
 mod audit;
 mod callers;
 mod collisions;
@@ -32,6 +33,7 @@ pub(crate) fn check(design: &Design, source: &str, engines: &[Engine], diagnosti
     routes::check(design, diagnostics);
     aggregates::check(design, diagnostics);
     audit::check(design, diagnostics);
+    archive::check(design, diagnostics);
     callers::check(design, diagnostics);
     for engine in engines {
         engines::check(design, *engine, &mut languages, diagnostics);

@@ -103,7 +103,7 @@ impl Design {
         let entity = &self.entities[at];
         entity.routes.contains(&Verb::Create)
             && !self.aggregates.iter().any(|aggregate| aggregate.has_entity(at))
-            && self.audit_entity().is_none_or(|audit| audit.name != entity.name)
+            && !self.holds_audit_entries(entity)
     }
 
     /// Whether tenants' callers create or update items of the entity at a position over HTTP.
@@ -112,7 +112,7 @@ impl Design {
         entity.is_written_by_tenant()
             && (entity.routes.contains(&Verb::Create) || entity.routes.contains(&Verb::Update))
             && !self.aggregates.iter().any(|aggregate| aggregate.has_entity(at))
-            && self.audit_entity().is_none_or(|audit| audit.name != entity.name)
+            && !self.holds_audit_entries(entity)
     }
 
     /// The access patterns of an entity.

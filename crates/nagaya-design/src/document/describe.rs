@@ -177,7 +177,7 @@ pub(super) fn constraint_notes(entity: &Entity) -> Vec<String> {
     notes
 }
 
-fn duration(seconds: u64) -> String {
+pub(super) fn duration(seconds: u64) -> String {
     match seconds {
         seconds if seconds % 86_400 == 0 => format!("{} days", seconds / 86_400),
         seconds if seconds % 3_600 == 0 => format!("{} hours", seconds / 3_600),

@@ -78,7 +78,11 @@ pub fn json(design: &Design) -> Value {
     let audit = design.audit.as_ref().zip(design.audit_entity()).map(|(audit, entity)| {
         let field = |part: AuditPart| Some((part.name().to_owned(), Value::from(audit.field(part)?)));
         let fields = AuditPart::ALL.into_iter().filter_map(field);
-        json!({ "entity": entity.name, "fields": fields.collect::<Value>() })
+        let archive = audit
+            .archive
+            .as_ref()
+            .map(|archive| json!({ "entity": design.entities[archive.entity].name, "after": archive.after }));
+        json!({ "entity": entity.name, "fields": fields.collect::<Value>(), "archive": archive })
     });
     let roles = design.roles.iter().map(|role| {
         json!({

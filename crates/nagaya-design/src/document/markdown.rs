@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::{
-    describe::{anchor, code, codes, constraint_notes, field_rows, role, verb_note, wall_in_words},
+    describe::{anchor, code, codes, constraint_notes, duration, field_rows, role, verb_note, wall_in_words},
     diagram,
 };
 use crate::{
@@ -317,6 +317,10 @@ impl Page<'_> {
             .filter_map(|part| Some(vec![part.name().to_owned(), code(audit.field(part)?)]))
             .collect();
         self.table(&["part", "field"], &rows);
+        if let (Some(archive), Some(archived)) = (&audit.archive, design.audit_archive_entity()) {
+            let age = duration(archive.after);
+            self.paragraph(format!("Entries that are {age} old move to {}.", code(&archived.name)));
+        }
         let unseen: Vec<_> = design.entities.iter().filter(|each| !each.audited).map(|each| code(&each.name)).collect();
         if !unseen.is_empty() {
             self.paragraph(format!("Not recorded: changes of {}.", unseen.join(", ")));

@@ -2,7 +2,7 @@
 
 use super::Resolver;
 use crate::{
-    audit::{Audit, AuditPart},
+    audit::{Audit, AuditArchive, AuditPart},
     design::Design,
     tree::Node,
 };
@@ -11,7 +11,15 @@ impl Resolver<'_> {
     pub(super) fn audit(&mut self, node: &Node, design: &Design) -> Option<Audit> {
         let names = design.entities.iter().map(|entity| entity.name.as_str());
         let entity = self.resolve("entity", &node.text("entity")?, names, "entity")?;
+        let archive = node.get("archive").and_then(|node| self.archive(node, design));
         let fields = AuditPart::ALL.into_iter().filter_map(|part| Some((part, node.text(part.name())?))).collect();
-        Some(Audit::new(entity, fields))
+        Some(Audit::new(entity, archive, fields))
+    }
+
+    fn archive(&mut self, node: &Node, design: &Design) -> Option<AuditArchive> {
+        let names = design.entities.iter().map(|entity| entity.name.as_str());
+        let entity = self.resolve("entity", &node.text("entity")?, names, "entity")?;
+        let after = self.duration(&node.text("after")?)?;
+        Some(AuditArchive { entity, after, span: node.span.clone() })
     }
 }

@@ -264,7 +264,7 @@ impl Resolver<'_> {
         changes
     }
 
-    fn duration(&mut self, text: &SpannedText) -> Option<u64> {
+    pub(super) fn duration(&mut self, text: &SpannedText) -> Option<u64> {
         let seconds = version::seconds(&text.value);
         if seconds.is_none() {
             codes::BAD_DURATION

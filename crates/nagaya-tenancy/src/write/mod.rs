@@ -24,7 +24,10 @@ use self::{
 };
 use crate::{Error, compiled::CompiledEntity, session::Session};
 
-pub use self::{audit::LogEntry, change_set::ChangeSet};
+pub use self::{
+    audit::{ArchiveStep, AuditArchiver, LogEntry},
+    change_set::ChangeSet,
+};
 pub(crate) use self::{
     audit::{chain, is_expired, log, log_key, target},
     unique::Constraint,

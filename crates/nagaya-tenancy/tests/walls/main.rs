@@ -4,6 +4,7 @@
 extern crate nagaya_tenancy as nagaya;
 
 mod addresses;
+mod archive;
 mod attack;
 mod audit;
 mod callers;

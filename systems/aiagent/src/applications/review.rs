@@ -183,6 +183,8 @@ async fn create_tenant(call: &Call, handle: &Tenant, application: &Application) 
         "email": application.applicant_email,
         "name": application.applicant_name,
         "role": "admin",
+        // The applicant asked for the tenant, and needs no invitation.
+        "status": "active",
     });
     let policy = json!({ "roles": policy::initial_policy(call.design()), "updatedBy": &*call.caller.user });
     let set = handle.change_set().create("tenant", object_fields(tenant)).create("user", object_fields(user));

@@ -2,13 +2,15 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use nagaya_design::{Design, check};
+use nagaya_design::{Design, Verb, check};
 use nagaya_store::{Error, Item, Store, WriteAction};
-use nagaya_tenancy::{IdGenerator, Settings};
+use nagaya_tenancy::{IdGenerator, Principal, Settings};
 use nagaya_testing::{
     Call, Client, Fault, InstrumentedStore, ManualClock, TestServer, TestServerBuilder, memory_store,
 };
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
+
+use crate::samples::Sample;
 
 /// The value of `{base}` in table names, as in the documents.
 pub(crate) const BASE: &str = "aiagent-dev";
@@ -54,6 +56,45 @@ pub(crate) fn at_tenant_creation(fault: fn(fn() -> Error) -> Fault) -> Fault {
         call.writes().iter().any(|write| matches!(&write.action, WriteAction::Put { item } if is_tenant(item)))
     };
     fault(|| Error::engine("the process has ended")).matching(creates).once()
+}
+
+/// Creates an item as the platform's own code does, for entities that the API only reads.
+pub(crate) fn create_directly(server: &TestServer, tenant: &str, entity: &str, fields: &Json) -> Json {
+    let tenant = server.nagaya.tenant(&Principal::new(tenant, "worker-1")).expect("a tenant");
+    let fields = fields.as_object().cloned().expect("an object");
+    Json::Object(server.block_on(tenant.create(entity, fields)).expect("it is created").to_json())
+}
+
+/// Creates the sample of an entity: through the API, or directly where the API has no route for it.
+pub(crate) fn create_sample(server: &TestServer, client: &Client<'_>, tenant: &str, sample: &Sample) -> Json {
+    let design = server.nagaya.design();
+    let entity = design.entity(sample.entity).expect("an entity");
+    match entity.routes.contains(&Verb::Create) && !design.holds_audit_entries(entity) {
+        true => client.post(&entity.path, &sample.new).expect_data(201),
+        false => create_directly(server, tenant, sample.entity, &sample.new),
+    }
+}
+
+/// An invitation, as a tenant's admin makes it: its body with the id and the user, and the hash of [`SECRET`].
+pub(crate) fn invitation(id: &str, user: &str) -> Json {
+    json!({
+        "tokenId": id,
+        "purpose": "invitation",
+        "userId": user,
+        "tokenHash": "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b",
+        "expiresAt": ManualClock::START / 1_000 + 3_600,
+    })
+}
+
+/// The secret of an invitation.
+pub(crate) const SECRET: &str = "secret";
+
+/// Invites a user of a tenant, who accepts; the user record.
+pub(crate) fn invite(server: &TestServer, tenant: &str, user: &str) -> Json {
+    let id = format!("invitation-{tenant}-{user}");
+    server.admin(tenant).post("/tokens", &invitation(&id, user)).expect_data(201);
+    let acceptance = json!({ "tenantId": tenant, "secret": SECRET });
+    server.user_without_tenant(user).post(&format!("/invitations/{id}/accept"), &acceptance).expect_data(200)
 }
 
 /// Clients that most tests need.

@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use nagaya_testing::{Client, Response};
 
 use crate::{
-    harness::{Clients as _, in_memory},
+    harness::{Clients as _, create_sample, in_memory},
     samples::{Sample, samples},
 };
 
@@ -26,7 +26,7 @@ fn the_policy_is_enforced_for_each_verb_of_each_entity() {
     let samples = samples();
     let path_of = |entity: &str| design.entity(entity).expect("an entity").path.clone();
     for sample in &samples {
-        admin.post(&path_of(sample.entity), &sample.new).expect_data(201);
+        create_sample(&server, &admin, "t1", sample);
     }
     let all = design.entities.iter().flat_map(|entity| Verb::ALL.map(|verb| format!("{}.{verb}", entity.name)));
     let all: Vec<String> = all.collect();

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use nagaya_testing::TestServer;
 
 use crate::{
-    harness::{BASE, Clients as _, in_memory},
+    harness::{BASE, Clients as _, create_sample, in_memory, invite},
     samples::samples,
 };
 
@@ -60,13 +60,15 @@ const STORED_KEYS: [(&str, &str, &str); 19] = [
         "log",
         "log",
         "PK=TENANT#t1 SK=LOG#2030-01-01T00:00:00Z#0190a6e4-6b1c-7c3a-8f00-0123456789ab \
-         GSI1PK=TRACE#trace-1 GSI1SK=2030-01-01T00:00:00Z",
+         GSI1PK=TRACE#trace-1 GSI1SK=2030-01-01T00:00:00Z GSI2PK=TENANT#t1#TRACE#trace-1 \
+         GSI2SK=LOG#2030-01-01T00:00:00Z#0190a6e4-6b1c-7c3a-8f00-0123456789ab",
     ),
     (
         "archived_audit",
         "log",
         "PK=TENANT#t1 SK=AUDIT#2030-01-01T00:00:00Z#0190a6e4-6b1c-7c3a-8f00-0123456789ab \
-         GSI1PK=TRACE#trace-1 GSI1SK=2030-01-01T00:00:00Z",
+         GSI1PK=TRACE#trace-1 GSI1SK=2030-01-01T00:00:00Z GSI2PK=TENANT#t1#TRACE#trace-1 \
+         GSI2SK=AUDIT#2030-01-01T00:00:00Z#0190a6e4-6b1c-7c3a-8f00-0123456789ab",
     ),
 ];
 
@@ -75,8 +77,11 @@ fn filled(server: &TestServer) -> Vec<(String, Json)> {
     let admin = server.user_with("t1", "u1", &["admin"]);
     let mut made = Vec::new();
     for sample in samples() {
-        let path = &server.nagaya.design().entity(sample.entity).expect("an entity").path;
-        made.push((sample.entity.to_owned(), admin.post(path, &sample.new).expect_data(201)));
+        made.push((sample.entity.to_owned(), create_sample(server, &admin, "t1", &sample)));
+    }
+    // A user is in the index of memberships from when they accept.
+    if let Some((_, user)) = made.iter_mut().find(|(entity, _)| entity == "user") {
+        *user = invite(server, "t1", "u1");
     }
     let application = json!({ "tenantName": "Beta", "applicantName": "Ren", "applicantEmail": "ren@example.com" });
     let application = server.user_without_tenant("sub-ren").post("/tenant-applications", &application).expect_data(201);

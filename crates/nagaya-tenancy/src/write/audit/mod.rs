@@ -3,6 +3,7 @@
 //! Where the design has an audit entity, a tenant's changes, and what operators do on its behalf, become items of the tenant's
 //! own. In addition, everything that an operator does goes into the operators' log.
 
+mod archive;
 pub(crate) mod chain;
 mod changes;
 pub(crate) mod log;
@@ -16,9 +17,12 @@ use serde_json::{Map, Value as Json};
 
 use crate::{Error, compiled::CompiledEntity, session::Session, values};
 
-pub use self::log::LogEntry;
 pub(super) use self::log::{operator_entry, reading_entry};
 pub(crate) use self::prune::{is_expired, log_key};
+pub use self::{
+    archive::{ArchiveStep, AuditArchiver},
+    log::LogEntry,
+};
 
 /// What is written about actions.
 #[derive(Debug, Default)]

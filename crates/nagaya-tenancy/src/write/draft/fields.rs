@@ -98,6 +98,24 @@ pub(super) fn merge(
     finish_change(state, compiled, old, &fields, item, now)
 }
 
+/// The copy of an audit entry in the archive: its fields as they are stored, under the key that they give there.
+pub(in crate::write) fn archived_item(
+    state: &TenancyState,
+    entries: &CompiledEntity,
+    archived: &CompiledEntity,
+    entry: &Item,
+    now: i64,
+) -> Result<Item, Error> {
+    let fields = fields_of(entries, entry);
+    let mut item = Item::new();
+    derive(state, archived, &fields, &mut item, now)?;
+    set_fields(&Map::new(), &fields, &mut item);
+    if let Some(version) = &archived.entity.version {
+        item.insert(version, 1);
+    }
+    Ok(item)
+}
+
 /// An item that is soft-deleted.
 pub(super) fn soft_delete(
     state: &TenancyState,

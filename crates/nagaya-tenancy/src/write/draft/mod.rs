@@ -9,7 +9,7 @@ use nagaya_design::Verb;
 use nagaya_store::{Item, Key};
 use serde_json::{Map, Value as Json};
 
-pub(super) use self::fields::NewFields;
+pub(super) use self::fields::{NewFields, archived_item};
 use super::audit::{self, AuditEntries, AuditedAction, TenantEntry};
 use crate::{
     Error, ErrorKind, Expected, Record,

@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use super::each;
 use nagaya_testing::TestServer;
 
-use crate::harness::{Clients as _, WaitForLists as _};
+use crate::harness::{Clients as _, WaitForLists as _, create_directly};
 
 pub(super) fn run(server: &TestServer) {
     let admin = server.admin("t3");
@@ -35,19 +35,24 @@ pub(super) fn run(server: &TestServer) {
     admin.get("/audit-between?from=yesterday").expect_problem(400, "bad_parameter");
     assert_eq!(server.admin("t30").get(&format!("/audit-between?from={from}&to={to}")).list(), [] as [Json; 0]);
 
-    // Logs by time and by trace. A trace can span two tenants; each sees its own part.
+    // Logs by time and by trace. A trace can span two tenants; each sees its own part, and operators see all of it.
     let other = server.admin("t30");
-    for (who, message, trace) in [
-        (&admin, "received", Some("trace-1")),
-        (&other, "of another tenant", Some("trace-1")),
-        (&admin, "answered", Some("trace-1")),
-        (&admin, "elsewhere", Some("trace-2")),
-        (&admin, "by itself", None),
+    for (tenant, message, trace) in [
+        ("t3", "received", Some("trace-1")),
+        ("t30", "of another tenant", Some("trace-1")),
+        ("t3", "answered", Some("trace-1")),
+        ("t3", "elsewhere", Some("trace-2")),
+        ("t3", "by itself", None),
     ] {
-        who.post("/logs", &json!({ "message": message, "traceId": trace })).expect_data(201);
+        create_directly(server, tenant, "log", &json!({ "message": message, "traceId": trace }));
+        server.clock.advance(Duration::from_secs(1));
     }
     assert_eq!(each(&admin.wait_for_list("/logs-of-trace?traceId=trace-1", 2), "message"), ["received", "answered"]);
     assert_eq!(each(&other.wait_for_list("/logs-of-trace?traceId=trace-1", 1), "message"), ["of another tenant"]);
+    let operator = server.client_of_operator("op-1");
+    let whole = operator.wait_for_list("/all-logs-of-trace?traceId=trace-1", 3);
+    assert_eq!(each(&whole, "message"), ["received", "of another tenant", "answered"]);
+    admin.get("/all-logs-of-trace?traceId=trace-1").expect_problem(403, "forbidden");
     let logs = admin.get("/logs").list();
     assert_eq!(each(&logs, "message"), ["by itself", "elsewhere", "answered", "received"], "newest first");
     let (from, to) = (text(&logs[2], "timestamp"), text(&logs[0], "timestamp"));
@@ -62,9 +67,18 @@ pub(super) fn run(server: &TestServer) {
         "actorUserId": "admin-1",
         "traceId": "trace-1",
     });
-    admin.post("/archived-audits", &archived).expect_data(201);
+    create_directly(server, "t3", "archived_audit", &archived);
     assert_eq!(each(&admin.wait_for_list("/archived-audits-of-trace?traceId=trace-1", 1), "action"), ["agent.delete"]);
     admin.wait_for_list("/logs-of-trace?traceId=trace-1", 2);
+    operator.wait_for_list("/all-archived-audits-of-trace?traceId=trace-1", 1);
+    // The people of a tenant read logs and archived entries; they neither forge nor remove them.
+    for (collection, item) in [("/logs", &logs[0]), ("/archived-audits", &archived)] {
+        let one = format!("{collection}/{}/{}", text(item, "timestamp"), text(item, "uuid"));
+        admin.get(&one).expect_data(200);
+        admin.post(collection, item).expect_problem(405, "no_such_method");
+        admin.patch(&one, &json!({})).expect_problem(405, "no_such_method");
+        admin.delete(&one).expect_problem(405, "no_such_method");
+    }
 
     // A session expires at its time, and a log line after ninety days.
     admin.post("/users", &crate::samples::user("u1")).expect_data(201);

@@ -5,7 +5,10 @@ use serde_json::json;
 use super::each;
 use nagaya_testing::TestServer;
 
-use crate::{harness::WaitForLists as _, samples::message};
+use crate::{
+    harness::{Clients as _, WaitForLists as _},
+    samples::message,
+};
 
 pub(super) fn run(server: &TestServer) {
     let member = server.user_with("t1", "u1", &["member"]);
@@ -64,6 +67,26 @@ pub(super) fn run(server: &TestServer) {
         twin
     });
     assert_eq!(twin.expect_problem(409, "taken"), ["/accountId", "/externalId"]);
+    // A message belongs to whom the mailbox belongs to, whoever writes it. Other members neither see it nor write one.
+    let (admin, other) = (server.admin("t1"), server.user_with("t1", "u2", &["member"]));
+    let made = admin.post("/email-messages", &message("x5", "2030-01-01T11:00:00Z")).expect_data(201);
+    assert_eq!(made["userId"], "u1");
+    let forged = json!({ "userId": "u2" });
+    assert_eq!(member.patch("/email-messages/x5", &forged).expect_problem(422, "invalid"), ["/userId"]);
+    other.get("/email-messages/x1").expect_problem(404, "not_found");
+    other.patch("/email-messages/x1", &json!({ "isRead": true })).expect_problem(404, "not_found");
+    other.delete("/email-messages/x1").expect_problem(404, "not_found");
+    for path in ["/email-messages", "/email-messages-of-task?taskId=k1"] {
+        assert_eq!(other.get(path).list(), [] as [serde_json::Value; 0], "{path}");
+        assert_eq!(member.wait_for_list(path, 4).len(), admin.wait_for_list(path, 4).len(), "{path}");
+    }
+    // A mail that is there and one that is not give the same answer.
+    for id in ["x1", "x9"] {
+        let mut guess = message("x6", "2030-01-01T08:00:00Z");
+        guess["externalId"] = json!(format!("ext-{id}"));
+        assert_eq!(other.post("/email-messages", &guess).expect_problem(409, "no_reference"), ["/accountId"]);
+    }
+    member.delete("/email-messages/x5").expect_data(204);
     // A message without a task is not listed.
     member.patch("/email-messages/x2", &json!({ "taskId": null })).expect_data(200);
     assert_eq!(each(&member.wait_for_list("/email-messages-of-task?taskId=k1", 2), "messageId"), ["x1", "x3"]);

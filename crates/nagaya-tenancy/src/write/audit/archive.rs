@@ -1,0 +1,235 @@
+//! Moving old audit entries into the archive of the design.
+//!
+//! The table of the entries is scanned in pages. A record of the layer's own keeps the position, so that another process can
+//! continue, and a lease, so that one process scans at a time. Correctness needs neither: an entry moves in one write set, or
+//! is copied before it is deleted, and moving it twice gives the same.
+
+use std::{sync::Arc, time::Duration};
+
+use nagaya_design::{AuditPart, Field};
+use nagaya_store::{Condition, Item, Key, Scan, Value, Write, WriteSet, limits};
+
+use self::run::Run;
+use crate::{
+    Error, Nagaya, Principal, TenancyFuture,
+    compiled::CompiledEntity,
+    scope::Scope,
+    session::{OwnItems, Session},
+    state::TenancyState,
+    values,
+    write::draft::archived_item,
+};
+
+mod run;
+
+/// Items of a page of the scan.
+const PAGE: usize = 500;
+/// Bytes of a write set, below the limit of the stores.
+const SET_BYTES: usize = limits::MAX_WRITE_SET_BYTES / 2;
+
+/// What a step of an [`AuditArchiver`] has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArchiveStep {
+    /// It has read a page, and there are more.
+    More,
+    /// There is nothing to do for this long, by the clock of the settings.
+    Wait(Duration),
+}
+
+/// Moves old audit entries into the archive of the design, page by page. Several processes can have one each.
+#[derive(Debug, Clone)]
+pub struct AuditArchiver {
+    nagaya: Nagaya,
+    /// Tells the lease of this process from those of others.
+    id: String,
+}
+
+impl Nagaya {
+    /// Moves the audit entries that are old enough to the archive, now and all of them. Gives their number; 0 for a design
+    /// without an archive.
+    ///
+    /// It reads the whole table of the entries. A server does this in the background with an [`AuditArchiver`]; where there is
+    /// none, such as on AWS Lambda, call it once a day.
+    pub fn archive_audits(&self) -> TenancyFuture<'_, usize> {
+        Box::pin(async move {
+            let Some(archive) = Archive::new(&self.state())? else { return Ok(0) };
+            let (mut moved, mut after) = (0, None);
+            loop {
+                let page = archive.move_page(after).await?;
+                moved += page.0;
+                after = page.1;
+                if after.is_none() {
+                    return Ok(moved);
+                }
+            }
+        })
+    }
+}
+
+impl AuditArchiver {
+    /// An archiver of this process; `None` for a design without an archive.
+    pub fn new(nagaya: &Nagaya) -> Option<Self> {
+        nagaya.design().audit_archive_entity()?;
+        Some(AuditArchiver { nagaya: nagaya.clone(), id: format!("{:032x}", nagaya.ids().bits()) })
+    }
+
+    /// Does the next piece of work, if it is time for it and no other process does it.
+    pub fn step(&self) -> TenancyFuture<'_, ArchiveStep> {
+        Box::pin(async move {
+            let state = self.nagaya.state();
+            let Some(archive) = Archive::new(&state)? else { return Ok(ArchiveStep::Wait(run::MAX_INTERVAL)) };
+            let now = state.settings.clock.millis();
+            let stored = Run::read(&archive).await?;
+            if let Some(wait) = stored.wait(&self.id, now, archive.after_millis) {
+                return Ok(ArchiveStep::Wait(wait));
+            }
+            // The lease is renewed with every page, so a process that has ended delays the others for a minute at most.
+            let Some(run) = stored.lease(&archive, &self.id, now).await? else {
+                return Ok(ArchiveStep::Wait(run::LEASE));
+            };
+            let (moved, next) = archive.move_page(run.position()).await?;
+            if moved > 0 {
+                tracing::info!(moved, archive = archive.archived.name(), "moved old audit entries to the archive");
+            }
+            let is_done = next.is_none();
+            run.advance(&archive, next, state.settings.clock.millis()).await?;
+            Ok(if is_done { ArchiveStep::Wait(run::interval(archive.after_millis)) } else { ArchiveStep::More })
+        })
+    }
+}
+
+/// The archive of a design on its store.
+struct Archive {
+    session: Session,
+    entries: Arc<CompiledEntity>,
+    archived: Arc<CompiledEntity>,
+    /// The field with the time of an entry.
+    at: Field,
+    after_millis: i64,
+}
+
+impl Archive {
+    fn new(state: &Arc<TenancyState>) -> Result<Option<Self>, Error> {
+        let design = &state.design;
+        let Some(audit) = &design.audit else { return Ok(None) };
+        let Some(archive) = &audit.archive else { return Ok(None) };
+        let entries = Arc::clone(state.compiled(&design.entities[audit.entity].name)?);
+        let archived = Arc::clone(state.compiled(&design.entities[archive.entity].name)?);
+        let Some(at) = audit.field(AuditPart::At).and_then(|at| entries.entity.field(at)).cloned() else {
+            return Ok(None);
+        };
+        let after_millis = i64::try_from(archive.after).unwrap_or(i64::MAX).saturating_mul(1_000);
+        let principal = Principal::new("", "archive");
+        let session = Session {
+            state: Arc::clone(state),
+            scope: Scope::Operator,
+            principal,
+            reason: None,
+            own_items: OwnItems::Unlimited,
+        };
+        Ok(Some(Archive { session, entries, archived, at, after_millis }))
+    }
+
+    fn state(&self) -> &TenancyState {
+        &self.session.state
+    }
+
+    /// Moves the old entries of a page; how many, and where the next page starts.
+    async fn move_page(
+        &self,
+        after: Option<nagaya_store::PagePosition>,
+    ) -> Result<(usize, Option<nagaya_store::PagePosition>), Error> {
+        let scan = Scan { limit: Some(PAGE), after, ..Scan::table(&self.entries.table) };
+        let page = self.state().store.scan(scan).await?;
+        let now = self.state().settings.clock.millis();
+        let moves: Vec<_> = page.items.iter().filter_map(|item| self.moved(item, now)).collect();
+        let mut moved = 0;
+        for set in sets(moves, self.state().cross_partition()) {
+            moved += self.commit_moves(set).await?;
+        }
+        Ok((moved, page.next))
+    }
+
+    /// The move of an item, if it is an entry that is old enough.
+    fn moved(&self, item: &Item, now: i64) -> Option<Move> {
+        if self.entries.is_internal(item) || !self.entries.is_in_place(item) {
+            return None;
+        }
+        let at = self.at.timestamp_millis(&values::to_json(item.get(&self.at.name)?))?;
+        if at > now.saturating_sub(self.after_millis) {
+            return None;
+        }
+        let key = self.entries.stored_key(item)?;
+        // The key of the copy comes from the fields of the entry, its tenant among them.
+        match archived_item(self.state(), &self.entries, &self.archived, item, now) {
+            Ok(copy) => Some(Move {
+                bytes: copy.size(),
+                copy: Write::put(&self.archived.table, copy),
+                delete: Write::delete(&self.entries.table, key)
+                    .when(Condition::exists(self.entries.key.partition.as_str())),
+            }),
+            Err(error) => {
+                // It stays where it is, and must not keep the others from moving.
+                tracing::warn!(entity = self.entries.name(), %error, "an audit entry cannot be archived");
+                None
+            }
+        }
+    }
+
+    /// Commits moves together; how many there were. Where another process has moved one meanwhile, each by itself.
+    async fn commit_moves(&self, moves: Vec<Move>) -> Result<usize, Error> {
+        if moves.len() > 1 {
+            let set: WriteSet = moves.iter().flat_map(|each| [each.copy.clone(), each.delete.clone()]).collect();
+            if self.session.commit_if(set).await? {
+                return Ok(moves.len());
+            }
+        }
+        let mut moved = 0;
+        for Move { copy, delete, .. } in moves {
+            let committed = if self.state().cross_partition() {
+                self.session.commit_if([copy, delete].into_iter().collect::<WriteSet>()).await?
+            } else {
+                // The copy comes first: until the entry is deleted it is in both places, and after a crash it moves again.
+                self.session.commit_if(copy).await?;
+                self.session.commit_if(delete).await?
+            };
+            moved += usize::from(committed);
+        }
+        Ok(moved)
+    }
+}
+
+/// An entry that moves.
+struct Move {
+    bytes: usize,
+    /// The copy replaces one that is there: the entry is what the layer has written.
+    copy: Write,
+    delete: Write,
+}
+
+/// Moves as write sets that the stores accept.
+fn sets(moves: Vec<Move>, together: bool) -> Vec<Vec<Move>> {
+    let mut sets: Vec<Vec<Move>> = Vec::new();
+    let mut bytes = 0;
+    for each in moves {
+        bytes += each.bytes;
+        match sets.last_mut() {
+            Some(set) if together && set.len() < limits::MAX_ACTIONS / 2 && bytes <= SET_BYTES => set.push(each),
+            _ => {
+                bytes = each.bytes;
+                sets.push(vec![each]);
+            }
+        }
+    }
+    sets
+}
+
+/// The key of the record about the runs, in the table of the entries. Escapes have capitals, so no key of an entity is like it.
+fn run_key() -> Key {
+    Key::new("%archiving", "%archiving")
+}
+
+/// A number in a record of the layer's own.
+fn number(item: &Item, name: &str) -> Option<i64> {
+    item.get(name).and_then(Value::as_number)?.try_into().ok()
+}

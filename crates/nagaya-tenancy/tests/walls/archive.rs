@@ -1,0 +1,232 @@
+//! Old audit entries move to the archive of the design.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use nagaya_embedded::EmbeddedStore;
+use nagaya_store::{Item, Store, Value, Write};
+use nagaya_tenancy::{ArchiveStep, AuditArchiver, ErrorKind, List, Nagaya, Record, Tenant};
+use nagaya_testing::{Call, InstrumentedStore, ManualClock};
+use serde_json::{Value as Json, json};
+
+use crate::{
+    common::{design, fields, tenant},
+    fault_stores::{CrashPoint, all, crashing_at},
+    time::{NOON, options, settings},
+};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A store in memory with this clock; write sets cannot span partitions if `together` is false.
+fn store(clock: &ManualClock, together: bool) -> Arc<InstrumentedStore> {
+    let store = InstrumentedStore::new(Arc::new(EmbeddedStore::in_memory(options(clock)).expect("memory")));
+    if !together {
+        store.declare_one_partition_per_set();
+    }
+    store
+}
+
+/// A process with a design on a store.
+async fn process(name: &str, store: Arc<dyn Store>, clock: &ManualClock) -> Nagaya {
+    let nagaya = Nagaya::open_with(design(name), store, settings(clock));
+    nagaya.ensure_tables().await.expect("the tables are made");
+    nagaya
+}
+
+async fn entries(of: &Tenant, access: &str) -> Vec<Json> {
+    let page = of.list(&List::by(access).limit(1000)).await.expect("a page");
+    page.records.iter().map(Record::to_json).map(Json::Object).collect()
+}
+
+async fn create_agents(of: &Tenant, ids: impl Iterator<Item = usize>) {
+    for id in ids {
+        of.create("agent", fields(json!({ "agentId": format!("a{id}"), "name": "A" }))).await.expect("an agent");
+    }
+}
+
+/// Proves A10.
+#[tokio::test]
+async fn old_entries_move_and_stay_with_their_tenant() {
+    for (name, together) in [("aiagent/single", true), ("aiagent/multi", true), ("aiagent/single", false)] {
+        let clock = ManualClock::at(NOON);
+        let store = store(&clock, together);
+        let nagaya = process(name, store.clone(), &clock).await;
+        let (t1, t2) = (tenant(&nagaya, "t1"), tenant(&nagaya, "t2"));
+        create_agents(&t1, 0..2).await;
+        create_agents(&t2, 2..3).await;
+        let (of_t1, of_t2) = (entries(&t1, "audits").await, entries(&t2, "audits").await);
+        assert_eq!((of_t1.len(), of_t2.len()), (2, 1));
+
+        // Before their time, nothing moves.
+        clock.advance(30 * DAY - Duration::from_secs(1));
+        create_agents(&t1, 3..4).await;
+        assert_eq!(nagaya.archive_audits().await.expect("a run"), 0);
+        assert_eq!(entries(&t1, "archived_audits").await, [] as [Json; 0]);
+
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(nagaya.archive_audits().await.expect("a run"), 3, "{name}");
+        assert_eq!(entries(&t1, "archived_audits").await, of_t1, "{name}: unchanged");
+        assert_eq!(entries(&t2, "archived_audits").await, of_t2, "{name}: unchanged");
+        let recent = entries(&t1, "audits").await;
+        assert_eq!((recent.len(), &recent[0]["resource"]), (1, &json!("a3")));
+        assert_eq!(entries(&t2, "audits").await, [] as [Json; 0]);
+        assert_eq!(nagaya.archive_audits().await.expect("a run"), 0, "{name}: once");
+        assert_eq!(nagaya.breaches(), 0);
+
+        // They live as long as the archive says.
+        clock.advance(90 * DAY);
+        assert_eq!(entries(&t1, "archived_audits").await, [] as [Json; 0]);
+    }
+}
+
+#[tokio::test]
+async fn archived_entries_cannot_be_changed_and_replace_forged_ones() {
+    let clock = ManualClock::at(NOON);
+    let nagaya = process("aiagent/single", store(&clock, true), &clock).await;
+    let t1 = tenant(&nagaya, "t1");
+    create_agents(&t1, 0..1).await;
+    let genuine = entries(&t1, "audits").await.remove(0);
+    // Older servers let admins create what looks like an archived entry.
+    let mut forged = genuine.clone();
+    forged["actorUserId"] = json!("somebody-else");
+    let mut forged = fields(forged);
+    forged.remove("tenantId");
+    t1.create("archived_audit", forged).await.expect("it is written");
+    clock.advance(31 * DAY);
+    assert_eq!(nagaya.archive_audits().await.expect("a run"), 1);
+    assert_eq!(entries(&t1, "archived_audits").await, std::slice::from_ref(&genuine));
+
+    let id = ["timestamp", "uuid"].map(|field| genuine[field].as_str().expect("a text"));
+    let changed = t1.update("archived_audit", &id, fields(json!({ "action": "x" })), None).await;
+    let deleted = t1.delete("archived_audit", &id, None).await;
+    for refused in [changed.map(drop), deleted] {
+        assert!(matches!(refused.expect_err("refused").kind(), ErrorKind::Walled(_)));
+    }
+}
+
+/// How often each entry of the tenants is stored: in the table of the entries, and in the archive.
+async fn stored(store: &Arc<dyn Store>) -> BTreeMap<String, (usize, usize)> {
+    let text = |item: &Item, name: &str| item.get(name).and_then(Value::as_str).map(str::to_owned);
+    let mut found: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for (table, in_archive) in [("aiagent-app", false), ("aiagent-log", true)] {
+        for item in all(store, table).await {
+            let Some(key) = text(&item, "SK").filter(|key| key.starts_with("AUDIT#")) else { continue };
+            let count = found.entry(format!("{} {key}", text(&item, "PK").expect("a partition"))).or_default();
+            *(if in_archive { &mut count.1 } else { &mut count.0 }) += 1;
+        }
+    }
+    found
+}
+
+/// Proves A10.
+#[tokio::test]
+async fn a_process_that_is_killed_loses_no_entry_and_leaves_none_twice() {
+    for (together, ends) in
+        [true, false].into_iter().flat_map(|each| [CrashPoint::Before, CrashPoint::After].map(|ends| (each, ends)))
+    {
+        let mut crashes = 0;
+        for write in 1.. {
+            let clock = ManualClock::at(NOON);
+            let survivor = store(&clock, together);
+            let nagaya = process("aiagent/single", survivor.clone(), &clock).await;
+            for name in ["t1", "t2"] {
+                create_agents(&tenant(&nagaya, name), 0..2).await;
+            }
+            clock.advance(31 * DAY);
+            let survivor: Arc<dyn Store> = survivor;
+            let (killed, last) = crashing_at(&survivor, ends, write);
+            let archiver = AuditArchiver::new(&process("aiagent/single", killed, &clock).await).expect("an archive");
+            let ended = archiver.step().await;
+            let between = stored(&survivor).await;
+            assert_eq!(between.len(), 4, "{between:?}");
+
+            // Another process takes over when the lease has ended.
+            clock.advance(Duration::from_secs(61));
+            let archiver = AuditArchiver::new(&nagaya).expect("an archive");
+            assert!(matches!(archiver.step().await.expect("a step"), ArchiveStep::Wait(_)));
+            let after = stored(&survivor).await;
+            assert_eq!(after.len(), 4);
+            assert!(after.values().all(|count| *count == (0, 1)), "write {write} of {together}: {after:?}");
+            if last.hits() == 0 {
+                assert!(ended.is_ok());
+                break;
+            }
+            crashes += 1;
+        }
+        assert!(crashes >= if together { 3 } else { 10 }, "{crashes} crashes");
+    }
+}
+
+#[tokio::test]
+async fn processes_share_a_run() {
+    let clock = ManualClock::at(NOON);
+    let store = store(&clock, true);
+    let nagaya = process("aiagent/single", store.clone(), &clock).await;
+    let t1 = tenant(&nagaya, "t1");
+    create_agents(&t1, 0..700).await;
+    clock.advance(31 * DAY);
+    let [one, other] = [(); 2].map(|()| AuditArchiver::new(&nagaya).expect("an archive"));
+    let scans = || store.take(|call| matches!(call, Call::Scan(_))).len();
+    scans();
+
+    assert_eq!(one.step().await.expect("a step"), ArchiveStep::More);
+    // The other one waits as long as the first one works.
+    assert!(matches!(other.step().await.expect("a step"), ArchiveStep::Wait(_)));
+    assert_eq!(scans(), 1);
+    assert_eq!(one.step().await.expect("a step"), ArchiveStep::More);
+    // The first one has ended; the other one continues where it was.
+    clock.advance(Duration::from_secs(61));
+    let mut steps = 0;
+    let wait = loop {
+        steps += 1;
+        match other.step().await.expect("a step") {
+            ArchiveStep::More => {}
+            ArchiveStep::Wait(wait) => break wait,
+        }
+    };
+    assert_eq!((scans(), steps), (2, 1), "1401 items are three pages");
+    assert_eq!(wait, DAY, "a run a day is enough");
+    let mut archived = List::by("archived_audits").limit(1000);
+    assert_eq!(t1.list(&archived).await.expect("a page").records.len(), 700);
+    archived = List::by("audits").limit(1000);
+    assert_eq!(t1.list(&archived).await.expect("a page").records.len(), 0);
+
+    // The next run is due a day later.
+    assert!(matches!(one.step().await.expect("a step"), ArchiveStep::Wait(_)));
+    assert_eq!(scans(), 0);
+    clock.advance(DAY);
+    one.step().await.expect("a step");
+    assert_eq!(scans(), 1);
+}
+
+#[tokio::test]
+async fn concurrent_runs_move_each_entry_once() {
+    let clock = ManualClock::at(NOON);
+    let store = crate::fault_stores::interleaving();
+    let nagaya = process("aiagent/single", Arc::clone(&store), &clock).await;
+    create_agents(&tenant(&nagaya, "t1"), 0..120).await;
+    clock.advance(31 * DAY);
+    let (one, other) = tokio::join!(nagaya.archive_audits(), nagaya.archive_audits());
+    assert_eq!(one.expect("a run") + other.expect("a run"), 120);
+    let found = stored(&store).await;
+    assert!(found.len() == 120 && found.values().all(|count| *count == (0, 1)), "{found:?}");
+}
+
+#[tokio::test]
+async fn an_entry_that_cannot_move_stays_and_stops_no_other() {
+    let clock = ManualClock::at(NOON);
+    let store = store(&clock, true);
+    let nagaya = process("aiagent/single", store.clone(), &clock).await;
+    create_agents(&tenant(&nagaya, "t1"), 0..2).await;
+    let store: Arc<dyn Store> = store;
+    // One that is not where its fields say, and one without a time.
+    let item = Item::new().with("PK", "TENANT#t0").with("tenantId", "t1").with("action", "x").with("resource", "x");
+    let item = item.with("SK", "AUDIT#2020-01-01T00:00:00Z#0190a6e4-6b1c-7c3a-8f00-0123456789ab");
+    let item = item.with("uuid", "0190a6e4-6b1c-7c3a-8f00-0123456789ab").with("actorUserId", "x");
+    for item in [item.clone().with("timestamp", "2020-01-01T00:00:00Z"), item.with("PK", "TENANT#t1")] {
+        store.write(Write::put("aiagent-app", item).into()).await.expect("it is written");
+    }
+    clock.advance(31 * DAY);
+    assert_eq!(nagaya.archive_audits().await.expect("a run"), 2);
+    let stayed = stored(&store).await;
+    assert_eq!(stayed.values().filter(|count| **count == (1, 0)).count(), 2, "{stayed:?}");
+}
