@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nagaya_design::Design;
-use nagaya_server::{CustomRoute, Extension, ExtensionFuture, Problem, StopSignal};
+use nagaya_server::{Call, CustomRoute, Document, Extension, ExtensionFuture, Problem, StopSignal};
 use nagaya_store::Measurement;
 use nagaya_tenancy::{Error, List, Nagaya, Record, Retry, SubscriptionStatus, Tenant};
 use serde_json::{Map, Value as Json, json};
@@ -44,6 +44,15 @@ impl Extension for KondateExtension {
         .into_iter()
         .flatten()
         .collect()
+    }
+
+    /// Makes previews of paid items for those who have not paid.
+    fn restrict<'a>(&'a self, call: &'a Call, records: &'a mut [Record]) -> ExtensionFuture<'a, Result<(), Problem>> {
+        Box::pin(catalog::preview::restrict(call, records))
+    }
+
+    fn customize_openapi(&self, document: &mut Document) {
+        catalog::preview::customize_openapi(document);
     }
 
     /// Updates saved counts and the search index after writes.

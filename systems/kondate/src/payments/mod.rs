@@ -24,6 +24,7 @@ pub use self::{
     port::{Card, CardToken, ChargeId, PaymentError, PaymentFuture, PaymentProvider, SubscriptionStatus},
     subscription_state::SubscriptionState,
 };
+pub(crate) use self::{purchases::find_paid_targets, subscription::is_subscriber};
 use crate::product::{find, item_schema};
 
 const METHOD_ENTITY: &str = "payment_method";
