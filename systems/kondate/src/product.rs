@@ -1,7 +1,5 @@
 //! The extension: custom routes, background work and measurements.
 
-use std::sync::Arc;
-
 use nagaya_design::Design;
 use nagaya_server::{Call, CustomRoute, Document, Extension, ExtensionFuture, Problem, StopSignal};
 use nagaya_store::Measurement;
@@ -9,7 +7,7 @@ use nagaya_tenancy::{Error, List, Nagaya, Record, Retry, SubscriptionStatus, Ten
 use serde_json::{Map, Value as Json, json};
 
 use crate::{
-    archive, catalog, fridge, notifications, payments, payments::PaymentProvider, plans, push, reconciler, search,
+    archive, catalog, fridge, notifications, payments, payments::PaymentSettings, plans, push, reconciler, search,
     shares, shopping,
 };
 
@@ -21,7 +19,7 @@ const MAX_PAGE: usize = nagaya_design::MAX_PAGE;
 /// The extension of the system.
 pub(crate) struct KondateExtension {
     pub(crate) design: Design,
-    pub(crate) payments: Arc<dyn PaymentProvider>,
+    pub(crate) payments: PaymentSettings,
     /// The progress of the change subscriptions.
     pub(crate) subscription_status: SubscriptionStatus,
 }

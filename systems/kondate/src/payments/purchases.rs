@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::{
-    ChargeId, PURCHASE_ENTITY, PaymentCall, PaymentError, text,
+    CURRENCY, ChargeId, PURCHASE_ENTITY, PaymentCall, PaymentError, text,
     wallet::{PendingPayment, Wallet, commit_or_lost_race},
 };
 use crate::{
@@ -18,8 +18,6 @@ use crate::{
 
 pub(super) const BUY_SUMMARY: &str =
     "Buys a recipe or set of the catalog at its price. Own items and items that were bought already are refused.";
-/// The currency of prices.
-const CURRENCY: &str = "JPY";
 
 request_body! {
     /// The body of a purchase.
