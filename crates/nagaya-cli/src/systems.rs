@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use anyhow::bail;
 use nagaya_design::{Design, load_checked};
-use nagaya_kondate::{LocalPayments, NoPayments, PaymentProvider};
+use nagaya_kondate::{LocalPayments, NoPayments, PaymentProvider, SubscriptionPlans};
 use nagaya_server::System;
 use nagaya_store::files::FileCipher;
 use nagaya_todo::LongNoteStorage;
@@ -23,6 +23,8 @@ pub(crate) struct Resources {
     pub(crate) objects: Option<ObjectDirectory>,
     /// Parts that are for development are off, such as the payment provider that takes no money.
     pub(crate) is_production: bool,
+    /// What users can subscribe to; `None`: nothing in production, and plans for development elsewhere.
+    pub(crate) subscription_plans: Option<SubscriptionPlans>,
 }
 
 /// The directory for large objects beside the store.
@@ -82,11 +84,11 @@ fn aiagent(name: &'static str, design: Design, _: Resources) -> anyhow::Result<S
 }
 
 fn kondate(name: &'static str, design: Design, resources: Resources) -> anyhow::Result<System> {
-    let payments: Arc<dyn PaymentProvider> = match resources.is_production {
-        true => Arc::new(NoPayments),
-        false => Arc::new(LocalPayments::default()),
+    let (payments, plans): (Arc<dyn PaymentProvider>, _) = match resources.is_production {
+        true => (Arc::new(NoPayments), SubscriptionPlans::default()),
+        false => (Arc::new(LocalPayments::default()), SubscriptionPlans::for_development()),
     };
-    Ok(nagaya_kondate::system(name, design, payments))
+    Ok(nagaya_kondate::system(name, design, payments, resources.subscription_plans.unwrap_or(plans)))
 }
 
 fn todo(name: &'static str, design: Design, resources: Resources) -> anyhow::Result<System> {

@@ -104,6 +104,39 @@ impl Answer {
         }
     }
 
+    /// The items in its body.
+    pub(crate) fn records_mut(&mut self) -> &mut [Record] {
+        match &mut self.content {
+            Content::Record(record) => std::slice::from_mut(record),
+            Content::Page(page) => &mut page.records,
+            Content::None | Content::List(..) | Content::Data(_) | Content::Stream(..) => &mut [],
+        }
+    }
+
+    /// Replaces the tag of an item that was restricted after it was tagged.
+    pub(crate) fn tag_restricted(&mut self) {
+        if self.headers.contains_key(header::ETAG)
+            && let Content::Record(record) = &self.content
+            && record.is_restricted()
+        {
+            let tag = tag(record);
+            self.set_header(header::ETAG, &tag);
+        }
+    }
+
+    /// 304 with its tag if `known`, the value of `If-None-Match`, names the tag; else the same answer.
+    pub(crate) fn unless_known(self, known: Option<&str>) -> Self {
+        let tag = self.headers.get(header::ETAG).and_then(|tag| tag.to_str().ok());
+        match known.zip(tag) {
+            Some((known, tag)) if etag_matches(known, tag, true) => {
+                let mut answer = Answer::new(StatusCode::NOT_MODIFIED, Content::None);
+                answer.set_header(header::ETAG, tag);
+                answer
+            }
+            _ => self,
+        }
+    }
+
     pub(crate) fn into_response(mut self) -> Response {
         if let Content::Stream(media_type, body) = self.content {
             let mut response = Response::new(body);

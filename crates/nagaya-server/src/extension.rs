@@ -7,7 +7,7 @@ use std::{future::Future, pin::Pin, sync::Arc};
 use axum::http::Method;
 use nagaya_design::Verb;
 use nagaya_store::Measurement;
-use nagaya_tenancy::Nagaya;
+use nagaya_tenancy::{Nagaya, Record};
 use serde_json::Value as Json;
 use tokio::sync::watch;
 
@@ -28,6 +28,15 @@ pub trait Extension: Send + Sync + 'static {
     fn before<'a>(&'a self, call: &'a mut Call) -> ExtensionFuture<'a, Result<Option<Answer>, Problem>> {
         let _ = call;
         Box::pin(async { Ok(None) })
+    }
+
+    /// Called for the items of every answer, of derived and of custom routes, before they are written: may
+    /// [restrict](Record::restrict) what the caller sees of them. Tags and 304 follow from what is left. What a custom route
+    /// answers as [`Content::Data`](crate::Content::Data) is not among them. `If-Match` is compared with the whole item: a caller
+    /// who sees less sends its version alone, such as `"v3"`.
+    fn restrict<'a>(&'a self, call: &'a Call, records: &'a mut [Record]) -> ExtensionFuture<'a, Result<(), Problem>> {
+        let _ = (call, records);
+        Box::pin(std::future::ready(Ok(())))
     }
 
     /// Completes the OpenAPI document where the extension changes what the design says.

@@ -160,17 +160,33 @@ impl SystemService {
         if let Operation::Custom(id) = call.route.operation {
             let handler =
                 id.find_in(&self.custom).map(|route| Arc::clone(&route.handler)).ok_or_else(Problem::not_found)?;
-            let caller = Arc::clone(&call.caller);
-            let answer = handler(Arc::new(call)).await?;
-            return self.guard_stream(answer, &caller, token, address.as_deref());
+            let call = Arc::new(call);
+            let answer = self.restrict(&call, handler(Arc::clone(&call)).await?).await?;
+            return self.guard_stream(answer, &call.caller, token, address.as_deref());
         }
         call.reject_fields_of_the_layer()?;
+        let answer = self.derived_answer(&mut call).await?;
+        let answer = self.restrict(&call, answer).await?;
+        Ok(if call.route.method.is_safe() { answer.unless_known(call.header("if-none-match")) } else { answer })
+    }
+
+    async fn derived_answer(&self, call: &mut Call) -> Result<Answer, Problem> {
         let extension = &self.system.extension;
-        if let Some(answer) = extension.before(&mut call).await? {
+        if let Some(answer) = extension.before(call).await? {
             return Ok(answer);
         }
-        let mut answer = derived::run(&mut call).await?;
-        extension.after(&call, &mut answer).await?;
+        let mut answer = derived::run(call).await?;
+        extension.after(call, &mut answer).await?;
+        Ok(answer)
+    }
+
+    /// The answer as this caller may see it.
+    async fn restrict(&self, call: &Call, mut answer: Answer) -> Result<Answer, Problem> {
+        let records = answer.records_mut();
+        if !records.is_empty() {
+            self.system.extension.restrict(call, records).await?;
+            answer.tag_restricted();
+        }
         Ok(answer)
     }
 

@@ -16,17 +16,35 @@ pub struct Record {
     item: Item,
     /// The fields of the access pattern that it was read by; `None`: all.
     projection: Option<Arc<[String]>>,
+    /// What a restricted record says besides its stored fields.
+    added: Option<Box<Map<String, Json>>>,
 }
 
 impl Record {
     pub(crate) fn new(compiled: Arc<CompiledEntity>, item: Item) -> Self {
-        Record { compiled, item, projection: None }
+        Record { compiled, item, projection: None, added: None }
     }
 
     /// Limits the record to these fields.
     pub(crate) fn only(mut self, projection: Option<&[String]>) -> Self {
         self.projection = projection.map(Arc::from);
         self
+    }
+
+    /// Limits the record to these fields, and adds others that are not stored, such as a note that something is left out. What
+    /// is left out cannot be read from the record any more, and does not count in its [digest](Record::digest).
+    pub fn restrict(&mut self, shown: &Arc<[String]>, added: Map<String, Json>) {
+        let shown = match self.projection.take() {
+            None => Arc::clone(shown),
+            Some(before) => before.iter().filter(|field| shown.contains(field)).cloned().collect(),
+        };
+        self.projection = Some(shown);
+        self.added = Some(Box::new(added));
+    }
+
+    /// Whether it shows less than the caller asked for: see [`Record::restrict`].
+    pub fn is_restricted(&self) -> bool {
+        self.added.is_some()
     }
 
     fn is_field_readable(&self, field: &str) -> bool {
@@ -75,7 +93,14 @@ impl Record {
 
     /// Its fields as JSON.
     pub fn to_json(&self) -> Map<String, Json> {
-        self.readable().map(|(name, value)| (name.to_owned(), self.open(name, value))).collect()
+        let stored = self.readable().map(|(name, value)| (name.to_owned(), self.open(name, value)));
+        let added = self.added().map(|(name, value)| (name.clone(), value.clone()));
+        stored.chain(added).collect()
+    }
+
+    /// What it says besides its stored fields.
+    fn added(&self) -> impl Iterator<Item = (&String, &Json)> {
+        self.added.iter().flat_map(|added| added.iter())
     }
 
     /// The attributes that may be read.
@@ -102,13 +127,14 @@ impl Record {
             bytes.iter().chain(&[0xff]).fold(sum, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
         };
         let fields = self.readable().filter(|(name, _)| !self.compiled.contains_secret(name));
-        fields.fold(0xcbf2_9ce4_8422_2325, |sum, (name, value)| {
+        let stored = fields.fold(0xcbf2_9ce4_8422_2325, |sum, (name, value)| {
             let sum = fold(sum, name.as_bytes());
             match value {
                 Value::String(text) => fold(sum, text.as_bytes()),
                 other => fold(sum, values::to_json(other).to_string().as_bytes()),
             }
-        })
+        });
+        self.added().fold(stored, |sum, (name, value)| fold(fold(sum, name.as_bytes()), value.to_string().as_bytes()))
     }
 
     /// Its fields as a type of the caller.
@@ -154,6 +180,9 @@ impl Serialize for Record {
                 }
                 _ => map.serialize_entry(name, &self.open(name, value))?,
             }
+        }
+        for (name, value) in self.added() {
+            map.serialize_entry(name, value)?;
         }
         map.end()
     }

@@ -26,8 +26,8 @@ use nagaya_server::System;
 
 pub use self::{
     payments::{
-        Card, CardToken, ChargeId, LocalPayments, NoPayments, PaymentError, PaymentFuture, PaymentProvider,
-        SubscriptionState, SubscriptionStatus,
+        Card, CardToken, ChargeId, InvalidPlans, LocalPayments, NoPayments, PaymentError, PaymentFuture,
+        PaymentProvider, SubscriptionPlan, SubscriptionPlans, SubscriptionState, SubscriptionStatus,
     },
     reconciler::catch_up,
 };
@@ -35,8 +35,14 @@ pub use self::{
 /// The text of its design.
 pub const DESIGN: &str = include_str!("../design/kondate.toml");
 
-/// The system on its design.
-pub fn system(name: &'static str, design: Design, payments: Arc<dyn PaymentProvider>) -> System {
+/// The system on its design, with the payment provider and the plans that can be subscribed to.
+pub fn system(
+    name: &'static str,
+    design: Design,
+    provider: Arc<dyn PaymentProvider>,
+    plans: SubscriptionPlans,
+) -> System {
+    let payments = payments::PaymentSettings { provider, plans };
     let followers = nagaya_tenancy::SubscriptionStatus::default();
     let mut system = System::new(
         name,

@@ -1,15 +1,13 @@
 //! The extension: custom routes, background work and measurements.
 
-use std::sync::Arc;
-
 use nagaya_design::Design;
-use nagaya_server::{CustomRoute, Extension, ExtensionFuture, Problem, StopSignal};
+use nagaya_server::{Call, CustomRoute, Document, Extension, ExtensionFuture, Problem, StopSignal};
 use nagaya_store::Measurement;
 use nagaya_tenancy::{Error, List, Nagaya, Record, Retry, SubscriptionStatus, Tenant};
 use serde_json::{Map, Value as Json, json};
 
 use crate::{
-    archive, catalog, fridge, notifications, payments, payments::PaymentProvider, plans, push, reconciler, search,
+    archive, catalog, fridge, notifications, payments, payments::PaymentSettings, plans, push, reconciler, search,
     shares, shopping,
 };
 
@@ -21,7 +19,7 @@ const MAX_PAGE: usize = nagaya_design::MAX_PAGE;
 /// The extension of the system.
 pub(crate) struct KondateExtension {
     pub(crate) design: Design,
-    pub(crate) payments: Arc<dyn PaymentProvider>,
+    pub(crate) payments: PaymentSettings,
     /// The progress of the change subscriptions.
     pub(crate) subscription_status: SubscriptionStatus,
 }
@@ -44,6 +42,15 @@ impl Extension for KondateExtension {
         .into_iter()
         .flatten()
         .collect()
+    }
+
+    /// Makes previews of paid items for those who have not paid.
+    fn restrict<'a>(&'a self, call: &'a Call, records: &'a mut [Record]) -> ExtensionFuture<'a, Result<(), Problem>> {
+        Box::pin(catalog::preview::restrict(call, records))
+    }
+
+    fn customize_openapi(&self, document: &mut Document) {
+        catalog::preview::customize_openapi(document);
     }
 
     /// Updates saved counts and the search index after writes.

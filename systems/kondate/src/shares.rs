@@ -1,17 +1,21 @@
-//! Share links: everybody who knows the unguessable id reads one recipe or set, until the link is deleted.
+//! Share links: everybody who knows the unguessable id reads one recipe or set, until the link is deleted. Of an item that is
+//! sold in the catalog, a link shows the preview to those who have not paid.
 
 use std::sync::Arc;
 
 use axum::http::Method;
 use nagaya_design::{Design, Verb};
 use nagaya_server::{Answer, Call, CustomRoute, Problem, RequestBody as _, RequiredCaller, request_body};
-use nagaya_tenancy::Record;
+use nagaya_tenancy::{Record, Tenant};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
 use crate::{
-    catalog::{Kind, author, copied_fields},
-    product::{item_schema, object_fields, object_from_fields},
+    catalog::{
+        Kind, author, copied_fields,
+        preview::{self, PaidItem},
+    },
+    product::{find, item_schema, object_fields, object_from_fields},
 };
 
 request_body! {
@@ -76,9 +80,30 @@ async fn read_target(call: Arc<Call>) -> Result<Answer, Problem> {
 
     let mut link = record.to_json();
     link.remove(OWNER_FIELD);
-    link.insert("target".to_owned(), Json::Object(public(call.design(), kind, &target)));
+    let mut shown = public(call.design(), kind, &target);
+    if let Some(price) = withheld_price(&call, kind, &owner, &target).await? {
+        // As in the catalog.
+        let fields = preview::shown_fields(kind);
+        shown.retain(|name, _| fields.contains(name));
+        shown.append(&mut preview::preview_fields(kind, &target));
+        shown.insert(PRICE_FIELD.to_owned(), price);
+        link.remove("sourceUrl");
+    }
+    link.insert("target".to_owned(), Json::Object(shown));
     Ok(Answer::data(Json::Object(link)))
 }
+
+/// The price of the target in the catalog, if it has one that the caller has not paid.
+async fn withheld_price(call: &Call, kind: Kind, owner: &Tenant, target: &Record) -> Result<Option<Json>, Problem> {
+    let names = kind.names();
+    let (Some(at), Some(id)) = (target.text("publishedAt"), target.text(names.id)) else { return Ok(None) };
+    let Some(copy) = find(owner, names.catalog, &[at, id]).await? else { return Ok(None) };
+    let Some(item) = PaidItem::of_copy(&copy) else { return Ok(None) };
+    let is_withheld = !preview::withheld_items(call, vec![item]).await?.is_empty();
+    Ok(copy.json(PRICE_FIELD).filter(|_| is_withheld))
+}
+
+const PRICE_FIELD: &str = "price";
 
 /// The owner of a link, which others must not see.
 const OWNER_FIELD: &str = "ownerUserId";
@@ -95,7 +120,10 @@ fn public(design: &Design, kind: Kind, target: &Record) -> Map<String, Json> {
 fn schema(design: &Design) -> Json {
     let target = |kind: Kind| {
         let fields = copied_fields(design, kind.names().own, kind.names().catalog);
-        let properties = object_from_fields(fields.map(|field| (field.name.clone(), field.json_schema())));
+        let mut properties = object_from_fields(fields.map(|field| (field.name.clone(), field.json_schema())));
+        properties.append(&mut preview::preview_schemas(kind));
+        let price = design.entity(kind.names().catalog).and_then(|copy| copy.field(PRICE_FIELD));
+        properties.extend(price.map(|price| (PRICE_FIELD.to_owned(), price.json_schema())));
         json!({ "type": "object", "properties": properties, "required": ["title"], "additionalProperties": false })
     };
     let link = design.entity("share").map_or(&[][..], |share| &share.fields).iter();

@@ -14,6 +14,13 @@ use crate::{
 /// Checks the designs; the systems that can be served.
 pub(super) fn examine(args: &serve::Args, findings: &mut Vec<Finding>) -> Vec<System> {
     let resources = Resources { is_production: args.network.is_production(), ..args.store.resources() };
+    let resources = match args.plans.add_to(resources) {
+        Ok(resources) => resources,
+        Err(error) => {
+            findings.push(Check::Designs.problem(format!("{error:#}"), "correct --subscription-plans"));
+            return Vec::new();
+        }
+    };
     let all = || systems::names().map(str::to_owned).collect();
     let names = if args.systems.is_empty() { Ok(all()) } else { source::names(&args.systems) };
     let names = match names {

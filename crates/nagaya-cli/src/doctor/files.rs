@@ -92,17 +92,25 @@ fn others_can_use(_: &Path, _: &mut Vec<PathBuf>) -> io::Result<()> {
 
 /// The keys that servers share, or that outlive a restart.
 fn keys(args: &serve::Args) -> Finding {
-    let is_shared = std::env::var_os("NAGAYA_CURSOR_KEY").is_some();
+    let kinds = [("NAGAYA_CURSOR_KEY", "cursor.key"), ("NAGAYA_AUDIT_KEY", "audit.key")];
+    let in_files = kinds.into_iter().filter(|(variable, _)| std::env::var_os(variable).is_none());
     match args.store.kind {
-        StoreKind::Dynamodb | StoreKind::Cosmos if !is_shared => Check::Keys.warning(
-            "each server has its own key for cursors, in its own directory",
-            "set NAGAYA_CURSOR_KEY to the same key for all servers, if there are several",
-        ),
-        StoreKind::Embedded if !is_shared && args.store.data.join("data").is_dir() => {
-            match args.store.data.join("cursor.key").is_file() {
-                true => Check::Keys.ok("the key of the cursors is there"),
-                false => Check::Keys.warning(
-                    format!("{} is not there", args.store.data.join("cursor.key").display()),
+        StoreKind::Dynamodb | StoreKind::Cosmos => {
+            let missing: Vec<_> = in_files.map(|(variable, _)| variable).collect();
+            if missing.is_empty() {
+                return Check::Keys.ok("the keys are given, and servers can share them");
+            }
+            Check::Keys.warning(
+                "each server has keys of its own, for cursors or for the operator log",
+                format!("set {} to the same key for all servers, if there are several", missing.join(" and ")),
+            )
+        }
+        StoreKind::Embedded if args.store.data.join("data").is_dir() => {
+            let missing: Vec<_> = in_files.map(|(_, file)| args.store.data.join(file)).collect();
+            match missing.iter().find(|file| !file.is_file()) {
+                None => Check::Keys.ok("the keys of cursors and of the operator log are there"),
+                Some(file) => Check::Keys.warning(
+                    format!("{} is not there", file.display()),
                     "take it from a backup, unless no server has used the directory yet",
                 ),
             }

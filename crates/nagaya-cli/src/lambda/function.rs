@@ -26,7 +26,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
         "stream" => Function::Stream,
         other => bail!("there is no function `{other}`; the functions are `{name}.api` and `{name}.stream`"),
     };
-    let resources = Resources { is_production: true, ..args.store.resources() };
+    let resources = args.plans.add_to(Resources { is_production: true, ..args.store.resources() })?;
     let Some(system) = source::system(name, args.store.kind.engine(), &resources)? else {
         return Ok(Outcome::FoundProblem);
     };

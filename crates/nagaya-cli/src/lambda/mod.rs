@@ -9,7 +9,7 @@ mod stream;
 
 use super::{
     Outcome,
-    serve::{StoreArgs, TokenArgs},
+    serve::{PlanArgs, StoreArgs, TokenArgs},
 };
 
 /// Run a system as a function of AWS Lambda
@@ -35,6 +35,8 @@ pub(super) struct Args {
     audience: Vec<String>,
     #[command(flatten)]
     tokens: TokenArgs,
+    #[command(flatten)]
+    plans: PlanArgs,
     /// What is logged, such as `info` or `nagaya=debug`
     #[arg(long, value_name = "FILTER", default_value = "info", env = "NAGAYA_LOG")]
     log: String,
@@ -45,8 +47,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     return function::run(args);
     #[cfg(not(feature = "lambda"))]
     {
-        let Args { handler, store, issuer, audience, tokens, log } = args;
-        let _ = (store, issuer, audience, tokens, log);
+        let Args { handler, store, issuer, audience, tokens, plans, log } = args;
+        let _ = (store, issuer, audience, tokens, plans, log);
         anyhow::bail!("this build cannot run `{handler}` as a function; build with `--features lambda`");
     }
 }

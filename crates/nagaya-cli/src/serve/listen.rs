@@ -136,6 +136,7 @@ async fn run(
 /// The systems to serve; `None` after showing what is wrong with a design.
 fn chosen(args: &Args) -> anyhow::Result<Option<Vec<(String, System)>>> {
     let resources = Resources { is_production: args.network.is_production(), ..args.store.resources() };
+    let resources = args.plans.add_to(resources)?;
     if args.systems.is_empty() {
         let all = systems::all(&resources)?;
         return Ok(Some(all.into_iter().map(|system| (system.name.clone(), system)).collect()));

@@ -5,6 +5,7 @@ mod limits;
 mod listen;
 mod network;
 mod opened_store;
+mod plans;
 mod prune;
 mod show;
 mod store_args;
@@ -21,6 +22,7 @@ pub(super) use self::{
     directory::EmbeddedStoreArgs,
     listen::stop_signal,
     opened_store::OpenedStore,
+    plans::PlanArgs,
     store_args::Tables,
     tokens::{Audiences, TokenAgeArgs, TokenArgs},
 };
@@ -57,6 +59,8 @@ pub(super) struct Args {
     /// Print what is served as JSON in one line on the standard output
     #[arg(long, env = "NAGAYA_JSON", value_parser = FalseyValueParser::new())]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) plans: PlanArgs,
     #[command(flatten)]
     pub(crate) network: Network,
     #[command(flatten)]

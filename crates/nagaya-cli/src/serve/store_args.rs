@@ -99,7 +99,7 @@ impl StoreArgs {
     pub(crate) fn resources(&self) -> Resources {
         let objects =
             || ObjectDirectory { directory: self.data.join("objects"), cipher: Arc::new(self.opened.clone()) };
-        Resources { objects: (self.kind != StoreKind::Memory).then(objects), is_production: false }
+        Resources { objects: (self.kind != StoreKind::Memory).then(objects), ..Resources::default() }
     }
 
     /// Opens a system on a store, with its tables.

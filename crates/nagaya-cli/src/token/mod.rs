@@ -301,7 +301,12 @@ mod tests {
         assert!(noted("--system aiagent --role admin").contains("give --tenant"));
         assert_eq!(noted("--system aiagent --role operator"), "");
         assert!(noted("--system aiagent --tenant t1 --role operator").contains("leave --tenant out"));
-        assert!(noted("--system kondate --user u1 --role operator").contains("`operator` in [tenant]"));
+        assert_eq!(noted("--system kondate --user u1 --role operator"), "");
+        // Without a claim of their own, operators would be tenants.
+        let args = parse(data.path(), "--system kondate --user u1 --role operator");
+        let design = system("kondate").expect("there is one").expect("it is sound").design;
+        let claims = Claims { operator: None, ..Claims::from_design(&design) };
+        assert!(notes(&design, &args, &claims).join("\n").contains("`operator` in [tenant]"));
         assert!(noted("--system aiagent --tenant t1 --role admin --ttl 7d").contains("--max-token-age"));
         assert!(noted(&format!("--system aiagent --tenant {long} --role admin")).starts_with("no item can belong to"));
     }

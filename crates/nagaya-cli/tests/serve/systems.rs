@@ -41,6 +41,38 @@ fn one_command_serves_every_system_with_documentation_and_a_token() {
     assert_eq!(serving.process.stop(), Some(0));
 }
 
+/// Proves the part of K13 that the operator sets the plans, by a flag or its variable.
+#[test]
+fn subscription_plans_are_read_from_a_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("plans.json");
+    fs::write(&file, r#"[{ "name": "gold", "price": 1200, "periodDays": 90 }]"#).expect("a file");
+    let gold = json!([{ "name": "gold", "price": 1200, "currency": "JPY", "periodDays": 90, "trial": false }]);
+    let plans = |args: &[&str], env: &[(&str, &str)]| {
+        let serving = serve(&[&["kondate", "--store", "memory"], args].concat(), env);
+        let (status, body) = serving.send("kondate", "GET", "/subscription/plans", None);
+        assert_eq!(status, 200, "{body}");
+        assert_eq!(serving.process.stop(), Some(0));
+        body["data"].clone()
+    };
+    assert_eq!(plans(&["--subscription-plans", text(&file)], &[]), gold);
+    assert_eq!(plans(&[], &[("NAGAYA_SUBSCRIPTION_PLANS", text(&file))]), gold);
+    // In development there are some to try.
+    assert_eq!(plans(&[], &[])[0]["name"], "standard");
+
+    let refused = |content: &str, expected: &str| {
+        fs::write(&file, content).expect("a file");
+        let run = nagaya(&["serve", "kondate", "--store", "memory", "--subscription-plans", text(&file)]);
+        assert_eq!(run.status, 2, "{run}");
+        assert!(run.stderr.contains(text(&file)) && run.stderr.contains(expected), "{run}");
+    };
+    refused("{}", "not a list of plans");
+    refused(r#"[{ "name": "gold", "price": 1200, "periodDays": 0 }]"#, "plan `gold`: `periodDays`");
+    fs::remove_file(&file).expect("it is there");
+    let run = nagaya(&["serve", "kondate", "--store", "memory", "--subscription-plans", text(&file)]);
+    assert!(run.status != 0 && run.stderr.contains("cannot read the subscription plans"), "{run}");
+}
+
 /// A proxy on the same machine may forward requests of others as if they came from here.
 #[test]
 fn a_server_with_a_public_url_has_no_sign_in() {

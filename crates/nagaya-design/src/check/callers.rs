@@ -5,11 +5,12 @@ use crate::{
     design::{Design, Entity, UniqueConstraint, Wall},
     diagnostic::{Diagnostic, list},
     field::{DefaultValue, Field},
+    role::{Reach, Role, Verb},
 };
 
 pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     for (at, entity) in design.entities.iter().enumerate() {
-        owner(entity, diagnostics);
+        owner(design, entity, diagnostics);
         let shares_id = design.is_created_by_callers(at) && shared_id(entity);
         let shared: Vec<_> = entity.unique.iter().filter(|unique| shares_values(design, at, unique)).collect();
         if entity.names_first_come {
@@ -88,23 +89,39 @@ fn values_are_shared(entity: &Entity, unique: &UniqueConstraint, diagnostics: &m
         );
 }
 
-/// The owner of an item is a user whom the token names, and stays the same.
-fn owner(entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
+/// The owner of an item stays the same. It is a user whom the token names, or whom somebody names who may change and delete
+/// everybody's items anyway.
+fn owner(design: &Design, entity: &Entity, diagnostics: &mut Vec<Diagnostic>) {
     let (Some(name), Some(span)) = (&entity.owner, &entity.spans.owner) else { return };
     let wrong = match entity.fields.iter().find(|field| field.name == *name) {
         None => Some((format!("`{}` has no field `{name}`", entity.name), "name one of its fields")),
-        Some(field) if field.default != Some(DefaultValue::Caller) => {
-            Some((format!("callers could set `{name}`, and so give items to others"), "give it `default = \"caller\"`"))
-        }
-        Some(field) if !field.immutable && !entity.is_key_field(name) => Some((
+        Some(field) if field.why_not_writable().is_none() && !is_managed(design, entity) => Some((
+            format!("callers could set `{name}`, and so give items to others"),
+            "give it `default = \"caller\"`, or let only roles create items that may update and delete all of them",
+        )),
+        Some(field) if field.immutable || entity.is_key_field(name) => None,
+        Some(field) if field.default == Some(DefaultValue::Caller) => Some((
             format!("whoever updates an item would become its owner: `{name}` is set by each change"),
             "add `immutable = true`",
         )),
-        Some(_) => None,
+        Some(_) => {
+            Some((format!("an item could be given to another user: `{name}` can change"), "add `immutable = true`"))
+        }
     };
     if let Some((message, help)) = wrong {
         codes::BAD_OWNER.report(diagnostics, span, message).help(help);
     }
+}
+
+/// Whether everybody who may create items of an entity may also update and delete all of them.
+fn is_managed(design: &Design, entity: &Entity) -> bool {
+    let may = |role: &Role, verb: Verb| role.reach(&entity.name, verb);
+    let is_manager = |role: &Role| {
+        [Verb::Create, Verb::Update, Verb::Delete].into_iter().all(|verb| may(role, verb) == Some(Reach::All))
+    };
+    let mut creators = design.roles.iter().filter(|role| may(role, Verb::Create).is_some());
+    // Without roles, every caller may do everything.
+    !design.roles.is_empty() && creators.all(is_manager)
 }
 
 /// Names of fields that say what somebody may do, or that somebody vouches for something.

@@ -5,6 +5,7 @@ mod desk;
 mod errors;
 mod extension;
 mod extension_owned;
+mod extension_restrict;
 mod idempotency;
 mod items;
 mod lists;

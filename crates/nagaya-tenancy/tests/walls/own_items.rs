@@ -187,3 +187,25 @@ fn only_own_permissions_are_limited() {
     assert!(design.permits(&writer, "diary", Verb::Read));
     assert_eq!(design.roles_permitting("note", Verb::Update, false), ["writer", "editor"]);
 }
+
+/// The code of a system may name the owner of a new item; a handle that is limited to own items may not name another one.
+#[tokio::test]
+async fn a_handle_for_own_items_creates_no_items_of_others() {
+    let nagaya = open().await;
+    let diary = |id: &str, user: &str| fields(json!({ "diaryId": id, "userId": user }));
+    let note = |id: &str, user: &str| fields(json!({ "noteId": id, "authorId": user }));
+    let refused = |error: nagaya_tenancy::Error| {
+        assert_eq!(error.code(), "invalid");
+        assert!(error.to_string().contains("has to be the user of the token"), "{error}");
+    };
+    // A role for own diaries, and for all notes.
+    let ren = user(&nagaya, "ren", &["writer"]);
+    refused(ren.create("diary", diary("d1", "hana")).await.expect_err("it is not ren's"));
+    ren.create("diary", diary("d1", "ren")).await.expect("it is ren's");
+    ren.create("note", note("n1", "hana")).await.expect("writers create all notes");
+    // A handle for own items of every entity.
+    let own = user(&nagaya, "ren", &["editor"]).limited_to_own_items();
+    refused(own.create("note", note("n2", "hana")).await.expect_err("it is not ren's"));
+    own.create("note", note("n2", "ren")).await.expect("it is ren's");
+    user(&nagaya, "ren", &["editor"]).create("diary", diary("d2", "hana")).await.expect("an editor may");
+}

@@ -14,7 +14,7 @@ use std::{
 
 use nagaya_design::{Design, check};
 use nagaya_embedded::{EmbeddedStore, Options};
-use nagaya_kondate::{LocalPayments, catch_up, system};
+use nagaya_kondate::{LocalPayments, SubscriptionPlans, catch_up, system};
 use nagaya_server::{Claims, Grant, Issuer, Limits, LocalIssuer, Server, Verifier};
 use nagaya_store::{Clock, Scan, Store, Value};
 use nagaya_tenancy::{Nagaya, Principal, Settings};
@@ -163,7 +163,12 @@ impl Site {
         let verifier = Verifier::new(claims, Clock::system()).trust(&Issuer::local(&issuer), NAME);
         // All requests are of one tenant, so the rate limit is turned off.
         let mut server = Server::new(Limits { tenant_rate: 0, ..Limits::default() });
-        server.mount("", system(NAME, design, Arc::new(LocalPayments::default())), nagaya, verifier);
+        server.mount(
+            "",
+            system(NAME, design, Arc::new(LocalPayments::default()), SubscriptionPlans::default()),
+            nagaya,
+            verifier,
+        );
         tokio::spawn(server.run(listener, std::future::pending()));
         Ok(Site { url, token, agent: ureq::Agent::new_with_defaults() })
     }

@@ -2,9 +2,10 @@
 //!
 //! A recipe and a set are published in the same way: as two copies, a complete one in the catalog and a short one on the
 //! creator's page, which has the saved count too. The creator's own item has the time of publication, which is part of the
-//! keys of the copies; all three are written in one transaction.
+//! keys of the copies; all three are written in one transaction. What costs something is read in full by those who paid.
 
 pub(crate) mod counts;
+pub(crate) mod preview;
 mod publish;
 mod save;
 
@@ -41,6 +42,10 @@ pub(crate) struct Names {
     schemas: [&'static str; 2],
     /// The path of the user's own items.
     path: &'static str,
+    /// The fields of the complete copy that a preview has too. All others are withheld.
+    shown: &'static [&'static str],
+    /// The withheld lists whose length a preview tells, and the fields that tell it.
+    counted: &'static [(&'static str, &'static str)],
 }
 
 static RECIPE: Names = Names {
@@ -53,6 +58,22 @@ static RECIPE: Names = Names {
     by_id: "catalog_recipe_by_id",
     schemas: ["CatalogRecipe", "SavedRecipe"],
     path: "/recipes",
+    shown: &[
+        "creatorId",
+        "creatorName",
+        "recipeId",
+        "title",
+        "description",
+        "tags",
+        "imageUrl",
+        "servings",
+        "cookMinutes",
+        "price",
+        "createdAt",
+        "updatedAt",
+        "version",
+    ],
+    counted: &[("ingredients", "ingredientCount"), ("steps", "stepCount")],
 };
 
 static SET: Names = Names {
@@ -65,6 +86,20 @@ static SET: Names = Names {
     by_id: "catalog_set_by_id",
     schemas: ["CatalogSet", "SavedSet"],
     path: "/sets",
+    shown: &[
+        "creatorId",
+        "creatorName",
+        "setId",
+        "title",
+        "description",
+        "tags",
+        "imageUrl",
+        "price",
+        "createdAt",
+        "updatedAt",
+        "version",
+    ],
+    counted: &[("items", "itemCount")],
 };
 
 impl Kind {

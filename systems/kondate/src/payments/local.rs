@@ -7,11 +7,14 @@ use nagaya_store::Clock;
 
 use super::{
     port::{Card, CardToken, ChargeId, PaymentError, PaymentFuture, PaymentProvider, SubscriptionStatus},
+    subscription_plans::SubscriptionPlan,
     subscription_state::SubscriptionState,
 };
 
-/// The length of a period, in milliseconds: thirty days.
-const PERIOD_MILLIS: i64 = 30 * 24 * 3_600_000;
+/// A day, in milliseconds.
+const DAY_MILLIS: i64 = 24 * 3_600_000;
+/// The length of a period that an id does not name, in days.
+const DEFAULT_PERIOD_DAYS: u32 = 30;
 
 /// A provider for development and tests, which takes no money.
 ///
@@ -22,8 +25,7 @@ const PERIOD_MILLIS: i64 = 30 * 24 * 3_600_000;
 /// | `tok_unpaid` | pays, but no renewal: a subscription is `past_due` for a period, then `canceled` |
 /// | `tok_expired`, and all others | cannot be added |
 ///
-/// A suffix after `_` gives another card of the same kind: `tok_visa_2`. A plan whose name starts with `trial` has a trial of one
-/// period.
+/// A suffix after `_` gives another card of the same kind: `tok_visa_2`.
 #[derive(Debug)]
 pub struct LocalPayments {
     clock: Clock,
@@ -100,16 +102,16 @@ impl PaymentProvider for LocalPayments {
     fn subscribe<'a>(
         &'a self,
         token: &'a CardToken,
-        plan: &'a str,
+        plan: &'a SubscriptionPlan,
         key: &'a str,
     ) -> PaymentFuture<'a, SubscriptionStatus> {
         let course = match card_kind(token) {
             "unpaid" => SimulatedCourse::Unpaid,
-            _ if plan.starts_with("trial") => SimulatedCourse::Trial,
+            _ if plan.trial => SimulatedCourse::Trial,
             _ => SimulatedCourse::Paid,
         };
         let started = check_card(token).and_then(|()| {
-            let id = format!("sub_{key}_{}", course.name());
+            let id = Subscription { key, start: 0, course, period_days: plan.period_days, until: None }.id();
             // The state at the start, also for a late retry.
             parse_subscription(&id).map(|subscription| subscription.status_at(subscription.start))
         });
@@ -159,11 +161,13 @@ impl SimulatedCourse {
     }
 }
 
-/// What the id of a subscription says: `sub_<key>_<course>`, and when it ends if that has been said: `…_<milliseconds>`.
+/// What the id of a subscription says: `sub_<key>_<course>`, the length of its period if it is not thirty days (`…-<days>`), and when it
+/// ends if that has been said (`…_<milliseconds>`).
 struct Subscription<'i> {
     key: &'i str,
     start: i64,
     course: SimulatedCourse,
+    period_days: u32,
     until: Option<i64>,
 }
 
@@ -171,27 +175,31 @@ impl<'i> Subscription<'i> {
     fn parse(id: &'i str) -> Option<Self> {
         let mut parts = id.strip_prefix("sub_")?.splitn(3, '_');
         let (key, course, until) = (parts.next()?, parts.next()?, parts.next());
+        let (course, days) = course.split_once('-').map_or((course, None), |(course, days)| (course, Some(days)));
+        let period_days = days.map_or(Some(DEFAULT_PERIOD_DAYS), |days| days.parse().ok().filter(|days| *days > 0))?;
         let course = [SimulatedCourse::Paid, SimulatedCourse::Trial, SimulatedCourse::Unpaid]
             .into_iter()
             .find(|each| each.name() == course)?;
         let until = until.map(str::parse).transpose().ok()?;
-        Some(Subscription { key, start: ulid_millis(key)?, course, until })
+        Some(Subscription { key, start: ulid_millis(key)?, course, period_days, until })
     }
 
     fn id(&self) -> String {
         let id = format!("sub_{}_{}", self.key, self.course.name());
+        let id = if self.period_days == DEFAULT_PERIOD_DAYS { id } else { format!("{id}-{}", self.period_days) };
         self.until.map_or(id.clone(), |until| format!("{id}_{until}"))
     }
 
     fn status_at(&self, now: i64) -> SubscriptionStatus {
-        let over = (now - self.start).div_euclid(PERIOD_MILLIS).max(0);
+        let period_millis = i64::from(self.period_days) * DAY_MILLIS;
+        let over = (now - self.start).div_euclid(period_millis).max(0);
         let (state, periods) = match (self.course, over) {
             (SimulatedCourse::Trial, 0) => (SubscriptionState::Trialing, 1),
             (SimulatedCourse::Unpaid, 1) => (SubscriptionState::PastDue, 2),
             (SimulatedCourse::Unpaid, 2..) => (SubscriptionState::Canceled, 2),
             _ => (SubscriptionState::Active, over + 1),
         };
-        let period_end = self.start + periods * PERIOD_MILLIS;
+        let period_end = self.start + periods * period_millis;
         let (state, period_end) = match self.until {
             Some(until) if until <= now => (SubscriptionState::Canceled, until),
             until => (state, until.unwrap_or(period_end)),
@@ -217,12 +225,8 @@ mod tests {
     fn the_status_of_a_subscription_is_derived_from_its_id() {
         let start = ulid_millis(KEY).expect("a ULID");
         let check = |id: &str, days: i64, state: SubscriptionState, end: i64| {
-            let standing = Subscription::parse(id).expect("an id").status_at(start + days * PERIOD_MILLIS / 30);
-            assert_eq!(
-                (standing.state, standing.period_end),
-                (state, start + end * PERIOD_MILLIS / 30),
-                "{id} after {days}"
-            );
+            let standing = Subscription::parse(id).expect("an id").status_at(start + days * DAY_MILLIS);
+            assert_eq!((standing.state, standing.period_end), (state, start + end * DAY_MILLIS), "{id} after {days}");
             assert_eq!(standing.subscription, id);
         };
         let (paid, trial, unpaid) =
@@ -235,12 +239,20 @@ mod tests {
         check(&unpaid, 29, SubscriptionState::Active, 30);
         check(&unpaid, 30, SubscriptionState::PastDue, 60);
         check(&unpaid, 60, SubscriptionState::Canceled, 60);
-        let ending = format!("{paid}_{}", start + PERIOD_MILLIS);
+        let yearly = format!("{paid}-365");
+        check(&yearly, 364, SubscriptionState::Active, 365);
+        check(&yearly, 365, SubscriptionState::Active, 730);
+        let ending = format!("{paid}_{}", start + 30 * DAY_MILLIS);
         check(&ending, 29, SubscriptionState::Active, 30);
         check(&ending, 30, SubscriptionState::Canceled, 30);
-        for nothing in
-            ["", "sub_", "sub_x_paid", "sub_01HZX5K7N2M4P6Q8R9S0T1V3W5_free", "sub_01HZX5K7N2M4P6Q8R9S0T1V3W5_paid_x"]
-        {
+        for nothing in [
+            "",
+            "sub_",
+            "sub_x_paid",
+            "sub_01HZX5K7N2M4P6Q8R9S0T1V3W5_free",
+            "sub_01HZX5K7N2M4P6Q8R9S0T1V3W5_paid_x",
+            "sub_01HZX5K7N2M4P6Q8R9S0T1V3W5_paid-0",
+        ] {
             assert!(Subscription::parse(nothing).is_none(), "{nothing}");
         }
     }

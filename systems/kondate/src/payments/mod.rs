@@ -7,6 +7,7 @@ mod port;
 mod purchases;
 mod start;
 mod subscription;
+mod subscription_plans;
 mod subscription_state;
 mod wallet;
 
@@ -14,7 +15,7 @@ use std::{future::Future, sync::Arc};
 
 use axum::http::{Method, StatusCode};
 use nagaya_design::{Design, Verb};
-use nagaya_server::{Answer, Call, CustomRoute, Problem, RequestBody as _};
+use nagaya_server::{Answer, Call, CustomRoute, Problem, RequestBody as _, RequiredCaller};
 use nagaya_tenancy::{Record, Tenant};
 use serde_json::json;
 
@@ -22,18 +23,29 @@ pub use self::{
     local::LocalPayments,
     none::NoPayments,
     port::{Card, CardToken, ChargeId, PaymentError, PaymentFuture, PaymentProvider, SubscriptionStatus},
+    subscription_plans::{InvalidPlans, SubscriptionPlan, SubscriptionPlans},
     subscription_state::SubscriptionState,
 };
+pub(crate) use self::{purchases::find_paid_targets, subscription::is_subscriber};
 use crate::product::{find, item_schema};
 
 const METHOD_ENTITY: &str = "payment_method";
 const PURCHASE_ENTITY: &str = "purchase";
 const SUBSCRIPTION_ENTITY: &str = "subscription";
+/// The currency of prices.
+const CURRENCY: &str = "JPY";
 /// Descriptions of the error statuses in the OpenAPI document.
 const DECLINED_DESCRIPTION: &str = "The provider declines, and says why. Code: `payment_declined`.";
 const BAD_STANDING_DESCRIPTION: &str = "The provider reports an impossible state. Code: `bad_standing`.";
 
-pub(crate) fn routes(design: &Design, payments: &Arc<dyn PaymentProvider>) -> Vec<CustomRoute> {
+/// What payments need besides the store.
+#[derive(Debug, Clone)]
+pub(crate) struct PaymentSettings {
+    pub(crate) provider: Arc<dyn PaymentProvider>,
+    pub(crate) plans: SubscriptionPlans,
+}
+
+pub(crate) fn routes(design: &Design, payments: &PaymentSettings) -> Vec<CustomRoute> {
     let (method, bought, subscription) =
         (item_schema("PaymentMethod"), item_schema("Purchase"), item_schema("Subscription"));
     // Changes of the subscription have the same answers.
@@ -43,7 +55,13 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn PaymentProvider>) -> Ve
         route.also_answers(402, DECLINED_DESCRIPTION).also_answers(502, BAD_STANDING_DESCRIPTION)
     };
     let post = Method::POST;
+    let plans = payments.plans.clone();
     vec![
+        CustomRoute::new(Method::GET, "/subscription/plans", subscription_plans::LIST_SUMMARY, move |_| {
+            std::future::ready(Ok(plans.answer()))
+        })
+        .caller(RequiredCaller::Public)
+        .answers(200, Some(subscription_plans::schema())),
         route(payments, &post, "/payment-methods", methods::ADD_SUMMARY, methods::add)
             .requires_permission(METHOD_ENTITY, Verb::Create)
             .body(methods::NewMethod::schema(design))
@@ -84,7 +102,7 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn PaymentProvider>) -> Ve
             .also_answers(402, DECLINED_DESCRIPTION),
         route(payments, &post, "/subscription", "Starts a subscription, unless one is running.", start::start)
             .requires_permission(SUBSCRIPTION_ENTITY, Verb::Create)
-            .body(start::NewSubscription::schema(design))
+            .body(start::schema(design, &payments.plans))
             .answers(201, Some(subscription.clone()))
             .also_answers(402, DECLINED_DESCRIPTION)
             .also_answers(502, BAD_STANDING_DESCRIPTION),
@@ -95,23 +113,17 @@ pub(crate) fn routes(design: &Design, payments: &Arc<dyn PaymentProvider>) -> Ve
 }
 
 /// A route whose handler gets the payment provider.
-fn route<F, A>(
-    payments: &Arc<dyn PaymentProvider>,
-    method: &Method,
-    path: &str,
-    summary: &str,
-    handler: F,
-) -> CustomRoute
+fn route<F, A>(payments: &PaymentSettings, method: &Method, path: &str, summary: &str, handler: F) -> CustomRoute
 where
     F: Fn(PaymentCall) -> A + Copy + Send + Sync + 'static,
     A: Future<Output = Result<Answer, Problem>> + Send + 'static,
 {
-    let payments = Arc::clone(payments);
+    let payments = payments.clone();
     CustomRoute::new(method.clone(), path, summary, move |call| {
-        let payments = Arc::clone(&payments);
+        let PaymentSettings { provider, plans } = payments.clone();
         async move {
             let tenant = call.tenant()?;
-            handler(PaymentCall { http: call, tenant, payments }).await
+            handler(PaymentCall { http: call, tenant, payments: provider, plans }).await
         }
     })
 }
@@ -121,6 +133,7 @@ struct PaymentCall {
     http: Arc<Call>,
     tenant: Tenant,
     payments: Arc<dyn PaymentProvider>,
+    plans: SubscriptionPlans,
 }
 
 impl PaymentCall {

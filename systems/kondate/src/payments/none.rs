@@ -1,6 +1,9 @@
 //! No provider: a server on which payments are not set up.
 
-use super::port::{Card, CardToken, ChargeId, PaymentError, PaymentFuture, PaymentProvider, SubscriptionStatus};
+use super::{
+    port::{Card, CardToken, ChargeId, PaymentError, PaymentFuture, PaymentProvider, SubscriptionStatus},
+    subscription_plans::SubscriptionPlan,
+};
 
 /// Declines everything: payments are not set up.
 #[derive(Debug)]
@@ -30,7 +33,12 @@ impl PaymentProvider for NoPayments {
         decline()
     }
 
-    fn subscribe<'a>(&'a self, _: &'a CardToken, _: &'a str, _: &'a str) -> PaymentFuture<'a, SubscriptionStatus> {
+    fn subscribe<'a>(
+        &'a self,
+        _: &'a CardToken,
+        _: &'a SubscriptionPlan,
+        _: &'a str,
+    ) -> PaymentFuture<'a, SubscriptionStatus> {
         decline()
     }
 

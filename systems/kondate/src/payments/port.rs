@@ -4,7 +4,7 @@ use std::fmt;
 
 use nagaya_server::ExtensionFuture;
 
-use super::subscription_state::SubscriptionState;
+use super::{subscription_plans::SubscriptionPlan, subscription_state::SubscriptionState};
 
 /// A future answer of a provider.
 pub type PaymentFuture<'a, T> = ExtensionFuture<'a, Result<T, PaymentError>>;
@@ -34,11 +34,11 @@ pub trait PaymentProvider: Send + Sync + fmt::Debug + 'static {
         key: &'a str,
     ) -> PaymentFuture<'a, ChargeId>;
 
-    /// Starts a subscription to a plan. The provider renews it by itself.
+    /// Starts a subscription to a plan, at the price of the plan. The provider renews it by itself.
     fn subscribe<'a>(
         &'a self,
         token: &'a CardToken,
-        plan: &'a str,
+        plan: &'a SubscriptionPlan,
         key: &'a str,
     ) -> PaymentFuture<'a, SubscriptionStatus>;
 

@@ -1,21 +1,23 @@
 //! Purchases: a recipe or set of the catalog, paid once per idempotency key.
 
-use nagaya_design::{Design, FieldError};
+use nagaya_design::{Design, FieldError, MAX_PAGE};
 use nagaya_server::{Answer, Problem, RequestBody as _, request_body};
-use nagaya_tenancy::{ChangeSet, Error, ErrorKind, List, RecordOwner, Retry, SideRecord};
+use nagaya_tenancy::{ChangeSet, Error, ErrorKind, List, Record, RecordOwner, Retry, SideRecord, Tenant};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::{
-    ChargeId, PURCHASE_ENTITY, PaymentCall, PaymentError, text,
+    CURRENCY, ChargeId, PURCHASE_ENTITY, PaymentCall, PaymentError, text,
     wallet::{PendingPayment, Wallet, commit_or_lost_race},
 };
-use crate::{catalog::Kind, notifications::notification_fields, product::object_fields};
+use crate::{
+    catalog::Kind,
+    notifications::notification_fields,
+    product::{find, object_fields},
+};
 
 pub(super) const BUY_SUMMARY: &str =
     "Buys a recipe or set of the catalog at its price. Own items and items that were bought already are refused.";
-/// The currency of prices.
-const CURRENCY: &str = "JPY";
 
 request_body! {
     /// The body of a purchase.
@@ -61,7 +63,9 @@ pub(super) async fn buy(call: PaymentCall) -> Result<Answer, Problem> {
             return call.earlier_result(&slip, &request).await;
         }
         // The item is not paid with another key. A concurrent purchase from here on changes the wallet that was read before.
-        if note(&bought_record_name(&order.target_type, &order.target_id)).await?.is_some() {
+        if let Some(bought) = note(&bought_record_name(&order.target_type, &order.target_id)).await?
+            && call.is_still_paid(&bought).await?
+        {
             return Err(already_bought());
         }
         let purchase = call.offer(kind, &order).await?;
@@ -69,6 +73,30 @@ pub(super) async fn buy(call: PaymentCall) -> Result<Answer, Problem> {
         // The next round completes the pending payment, this one or another.
         call.store_pending(&wallet, &PendingPayment::Buying(buying)).await?;
     }
+}
+
+/// Which of these targets a user has paid for, by type and id. It reads the purchases once, however many targets there are.
+pub(crate) async fn find_paid_targets(user: &Tenant, targets: Vec<(&str, &str)>) -> Result<Vec<bool>, Error> {
+    let mut paid = vec![false; targets.len()];
+    let list = List::by("purchases").limit(MAX_PAGE);
+    let mut page = user.list(&list).await?;
+    loop {
+        for purchase in page.records.iter().filter(|purchase| is_paid(purchase)) {
+            let bought = (purchase.text("targetType"), purchase.text("targetId"));
+            for (paid, target) in paid.iter_mut().zip(&targets) {
+                *paid |= bought == (Some(target.0), Some(target.1));
+            }
+        }
+        match page.next.filter(|_| paid.contains(&false)) {
+            Some(next) => page = user.list(&list.clone().cursor(next)).await?,
+            None => return Ok(paid),
+        }
+    }
+}
+
+/// Whether a purchase is paid, and was not refunded since.
+fn is_paid(purchase: &Record) -> bool {
+    purchase.text("status") == Some("paid")
 }
 
 /// A purchase before it is paid, as its item will be.
@@ -116,7 +144,7 @@ impl PendingPurchase {
             Some(object_fields(slip)),
             None,
         );
-        let set = if paid.is_ok() { self.add_receipt(self.add_bought_record(set)) } else { set };
+        let set = if paid.is_ok() { self.add_receipt(self.add_bought_record(call, set).await?) } else { set };
         commit_or_lost_race(set).await.map(drop)
     }
 
@@ -135,12 +163,13 @@ impl PendingPurchase {
         }
     }
 
-    /// Adds the record that the item is bought.
-    fn add_bought_record(&self, set: ChangeSet) -> ChangeSet {
+    /// Adds the record that the item is bought, in place of that of a purchase that was refunded.
+    async fn add_bought_record(&self, call: &PaymentCall, set: ChangeSet) -> Result<ChangeSet, Error> {
         let Purchase { purchased_at, purchase_id, .. } = &self.purchase;
         let by = object_fields(json!({ "purchasedAt": purchased_at, "purchaseId": purchase_id }));
         let name = bought_record_name(&self.purchase.target_type, &self.purchase.target_id);
-        set.side_record(PURCHASE_ENTITY, RecordOwner::Tenant, &name, Some(by), None)
+        let refunded = call.tenant.side_record(PURCHASE_ENTITY, RecordOwner::Tenant, &name).await?;
+        Ok(set.side_record(PURCHASE_ENTITY, RecordOwner::Tenant, &name, Some(by), refunded.as_ref()))
     }
 
     fn add_receipt(&self, set: ChangeSet) -> ChangeSet {
@@ -184,6 +213,13 @@ impl PaymentCall {
             currency: CURRENCY.to_owned(),
             payment_method_id,
         })
+    }
+
+    /// Whether the purchase of a record that an item is bought is still paid. What was refunded can be bought again.
+    async fn is_still_paid(&self, bought: &SideRecord) -> Result<bool, Error> {
+        let text = |name: &str| bought.text(name).unwrap_or_default();
+        let purchase = find(&self.tenant, PURCHASE_ENTITY, &[text("purchasedAt"), text("purchaseId")]).await?;
+        Ok(purchase.is_some_and(|purchase| is_paid(&purchase)))
     }
 
     /// The result of a purchase, for a repeated request.

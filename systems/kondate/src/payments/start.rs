@@ -1,12 +1,13 @@
 //! Starting a subscription: the one change of it that goes through the wallet.
 
-use nagaya_server::{Answer, Problem, request_body};
+use nagaya_design::Design;
+use nagaya_server::{Answer, Problem, RequestBody as _, request_body};
 use nagaya_tenancy::{ChangeSet, Retry};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::{
-    PaymentCall, PaymentError, SUBSCRIPTION_ENTITY, SubscriptionStatus,
+    PaymentCall, PaymentError, SUBSCRIPTION_ENTITY, SubscriptionPlan, SubscriptionPlans, SubscriptionStatus,
     subscription::{Subscription, SubscriptionNotice, bad_standing},
     wallet::{PendingPayment, Wallet, commit_or_lost_race},
 };
@@ -20,9 +21,22 @@ request_body! {
     }
 }
 
+/// The JSON Schema of the body, with the names of the plans.
+pub(super) fn schema(design: &Design, plans: &SubscriptionPlans) -> Json {
+    let mut schema = NewSubscription::schema(design);
+    let names: Vec<_> = plans.names().collect();
+    if !names.is_empty() {
+        schema["properties"]["plan"] = json!({ "type": "string", "enum": names });
+    }
+    schema["properties"]["plan"]["description"] = "One of `GET /subscription/plans`, which also has its price.".into();
+    schema
+}
+
 /// Starts a subscription: 201 with it. One that is over is replaced; while one is running, the answer is 409.
 pub(super) async fn start(call: PaymentCall) -> Result<Answer, Problem> {
     let new: NewSubscription = call.http.parse_body()?;
+    // The plan is offered. Its price is the one of the settings.
+    let plan = call.plans.find(&new.plan)?;
 
     let mut retry = Retry::default();
     loop {
@@ -37,7 +51,8 @@ pub(super) async fn start(call: PaymentCall) -> Result<Answer, Problem> {
         }
         let start = Start {
             key: call.http.ids().ulid(call.http.now_millis()),
-            plan: new.plan.clone(),
+            plan: plan.name.clone(),
+            terms: Some(plan.clone()),
             method: call.method(new.payment_method_id.as_deref()).await?,
             at: call.http.timestamp_now(SUBSCRIPTION_ENTITY, "startedAt"),
         };
@@ -56,6 +71,9 @@ pub(super) async fn start(call: PaymentCall) -> Result<Answer, Problem> {
 pub(super) struct Start {
     key: String,
     plan: String,
+    /// The plan as it was offered, so that a repeated call has the same price. Absent in a start that an older version stored.
+    #[serde(default)]
+    terms: Option<SubscriptionPlan>,
     method: String,
     at: Json,
 }
@@ -83,9 +101,10 @@ impl Start {
         call: &PaymentCall,
         wallet: &Wallet,
     ) -> Result<Result<(), StartError>, Problem> {
-        let answer = match call.chargeable_token(&self.method).await? {
-            Ok(token) => call.payments.subscribe(&token, &self.plan, &self.key).await,
-            Err(reason) => Err(PaymentError::Declined(reason)),
+        let answer = match (call.chargeable_token(&self.method).await?, self.terms(call)) {
+            (Ok(token), Some(plan)) => call.payments.subscribe(&token, plan, &self.key).await,
+            (Ok(_), None) => Err(PaymentError::Declined("The plan is no longer offered.".to_owned())),
+            (Err(reason), _) => Err(PaymentError::Declined(reason)),
         };
         let started = match answer {
             Err(PaymentError::Unavailable) => return Err(PaymentError::Unavailable.into()),
@@ -114,6 +133,10 @@ impl Start {
         Ok(started.map(drop))
     }
 
+    fn terms<'a>(&'a self, call: &'a PaymentCall) -> Option<&'a SubscriptionPlan> {
+        self.terms.as_ref().or_else(|| call.plans.get(&self.plan))
+    }
+
     /// Adds the subscription to the change set, in place of the one that is over.
     async fn record(
         &self,
@@ -124,6 +147,8 @@ impl Start {
         let mut item = call.status_fields(standing);
         item.append(&mut object_fields(json!({
             "plan": self.plan,
+            "price": self.terms(call).map(|plan| plan.price),
+            "currency": self.terms(call).map(|plan| plan.currency.as_str()),
             "provider": call.payments.name(),
             "paymentMethodId": self.method,
             "startedAt": self.at,

@@ -1,8 +1,8 @@
 //! The subscription: canceled and resumed here, and otherwise in the state that the provider reports.
 
 use axum::http::StatusCode;
-use nagaya_server::{Answer, Problem};
-use nagaya_tenancy::{ChangeSet, Record};
+use nagaya_server::{Answer, Call, Problem};
+use nagaya_tenancy::{ChangeSet, Record, Tenant};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
@@ -35,6 +35,20 @@ impl Subscription {
     pub(super) fn is_running(&self) -> bool {
         self.state().is_some_and(SubscriptionState::is_running)
     }
+
+    /// Whether its period is over. Timestamps of one field are ordered as texts.
+    fn is_past(&self, call: &Call) -> bool {
+        let now = call.timestamp_now(SUBSCRIPTION_ENTITY, "currentPeriodEnd");
+        self.current_period_end.as_deref().is_some_and(|end| Some(end) <= now.as_str())
+    }
+}
+
+/// Whether a user has a running subscription whose period is not over. The provider is not asked: after a renewal, the user
+/// refreshes the subscription first.
+pub(crate) async fn is_subscriber(call: &Call, user: &Tenant) -> Result<bool, Problem> {
+    let Some(record) = find(user, SUBSCRIPTION_ENTITY, &[]).await? else { return Ok(false) };
+    let subscription: Subscription = record.deserialize()?;
+    Ok(subscription.is_running() && !subscription.is_past(call))
 }
 
 /// Lets the subscription end with its period: 200 with it.
@@ -105,10 +119,8 @@ impl PaymentCall {
         .await
     }
 
-    /// Whether its period is over. Timestamps of one field are ordered as texts.
     fn is_past(&self, subscription: &Subscription) -> bool {
-        let now = self.http.timestamp_now(SUBSCRIPTION_ENTITY, "currentPeriodEnd");
-        subscription.current_period_end.as_deref().is_some_and(|end| Some(end) <= now.as_str())
+        subscription.is_past(&self.http)
     }
 
     /// The subscription, which has to be running.

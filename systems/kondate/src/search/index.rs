@@ -12,7 +12,10 @@ use super::{
     Collection,
     terms::{self, Weighted},
 };
-use crate::product::{MAX_CHANGES, object_fields, object_from_fields};
+use crate::{
+    catalog::preview::is_paid,
+    product::{MAX_CHANGES, object_fields, object_from_fields},
+};
 
 /// The user that writes postings.
 const USER: &str = "search";
@@ -189,7 +192,8 @@ impl Collection {
             _ => Vec::new(),
         };
         let (tags, (parts, part)) = (list("tags"), self.parts);
-        let parts = list(parts);
+        // A search must not tell what a paid item is made of: its preview does not.
+        let parts = if self.public && is_paid(record) { Vec::new() } else { list(parts) };
         let title = record.text("title").map(|title| (TITLE_WEIGHT, title));
         let tags = tags.iter().filter_map(|tag| Some((TAG_WEIGHT, tag.as_str()?)));
         let parts = parts.iter().filter_map(|each| Some((PART_WEIGHT, each.get(part)?.as_str()?)));

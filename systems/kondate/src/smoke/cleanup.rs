@@ -1,6 +1,6 @@
 //! Before and after the test: users without data, and deleting what it has created.
 
-use super::{Cook, Guest, SmokeClient, SmokeError, SmokeUser, ensure};
+use super::{Cook, Guest, SmokeClient, SmokeError, SmokeUser, ensure, public::first_plan};
 
 /// What a user has one of.
 const SINGLETON_PATHS: [&str; 2] = ["/profile", "/notification-settings"];
@@ -40,7 +40,7 @@ pub(super) fn ensure_empty(client: &SmokeClient) -> Result<(), SmokeError> {
             (200, answer) => {
                 let subscription = &answer["data"];
                 let ends = subscription["cancelAtPeriodEnd"] == true || subscription["status"] == "canceled";
-                ensure!(ends && subscription["plan"] == "standard", "{}", refusal("/subscription"));
+                ensure!(ends && subscription["plan"] == first_plan(client)?, "{}", refusal("/subscription"));
             }
             (status, answer) => return Err(format!("GET /subscription answered {status}: {answer}").into()),
         }

@@ -99,7 +99,8 @@ pub(super) fn check_payments(
         Ok(())
     })?;
     report.step("a subscription is started, and canceled", || {
-        let body = json!({ "plan": "standard" });
+        let plan = first_plan(client)?;
+        let body = json!({ "plan": plan });
         let (status, answer) = client.send(Cook, "POST", "/subscription", Some(body), &[])?;
         match status {
             201 => {}
@@ -108,7 +109,7 @@ pub(super) fn check_payments(
             _ => return Err(format!("POST /subscription answered {status}: {answer}").into()),
         }
         let running = client.get(Cook, "/subscription")?;
-        ensure!(running["plan"] == "standard" && running["cancelAtPeriodEnd"] == false, "it is {running}");
+        ensure!(running["plan"] == plan && running["cancelAtPeriodEnd"] == false, "it is {running}");
         let canceled = client.request(Cook, "POST", "/subscription/cancel", None, 200)?;
         ensure!(canceled["cancelAtPeriodEnd"] == true, "the subscription is {canceled}");
         Ok(())
@@ -120,6 +121,13 @@ pub(super) fn check_payments(
         ensure!(read["read"].as_u64() > Some(0), "what was read is {read}");
         Ok(())
     })
+}
+
+/// The first plan that the server offers.
+pub(super) fn first_plan(client: &SmokeClient) -> Result<Json, SmokeError> {
+    let plans = client.get(Visitor, "/subscription/plans")?;
+    ensure!(plans[0]["name"].is_string(), "no plans are offered: {plans}");
+    Ok(plans[0]["name"].clone())
 }
 
 /// Whether a list has a recipe.

@@ -3,13 +3,13 @@
 use std::{path::Path, sync::Arc};
 
 use nagaya_design::{Design, check};
-use nagaya_kondate::LocalPayments;
+use nagaya_kondate::{LocalPayments, PaymentProvider, SubscriptionPlans};
 use nagaya_server::System;
 use nagaya_tenancy::Principal;
 use nagaya_testing::TestServer;
 use serde_json::Value as Json;
 
-pub(crate) const NAME: &str = "kondate";
+const NAME: &str = "kondate";
 
 pub(crate) fn design() -> Design {
     modified_design(|source| source)
@@ -23,7 +23,20 @@ pub(crate) fn modified_design(change: impl FnOnce(String) -> String) -> Design {
 }
 
 pub(crate) fn system() -> System {
-    nagaya_kondate::system(NAME, design(), Arc::new(LocalPayments::default()))
+    system_with(design(), Arc::new(LocalPayments::default()))
+}
+
+/// The system with this design and payment provider, and with the plans for development.
+pub(crate) fn system_with(design: Design, payments: Arc<dyn PaymentProvider>) -> System {
+    system_with_plans(design, payments, SubscriptionPlans::for_development())
+}
+
+pub(crate) fn system_with_plans(
+    design: Design,
+    payments: Arc<dyn PaymentProvider>,
+    plans: SubscriptionPlans,
+) -> System {
+    nagaya_kondate::system(NAME, design, payments, plans)
 }
 
 pub(crate) fn kondate_server() -> TestServer {

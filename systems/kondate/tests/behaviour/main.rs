@@ -10,6 +10,7 @@ mod dynamodb;
 mod fridge;
 mod harness;
 mod notifications;
+mod paid_content;
 mod payments;
 mod plans;
 mod push;

@@ -4,6 +4,7 @@ mod failures;
 mod fake_provider;
 pub(crate) mod prices;
 mod races;
+mod settings;
 mod stale_index;
 
 use std::{sync::Arc, time::Duration};
@@ -13,7 +14,7 @@ use nagaya_tenancy::{IdGenerator, Principal};
 use nagaya_testing::{Client, ManualClock, TestServer, memory_store, text};
 use serde_json::{Value as Json, json};
 
-use crate::harness::{NAME, design, kondate_server};
+use crate::harness::{design, kondate_server, system_with};
 
 /// Publishes a recipe with this price; its id.
 pub(super) fn offer(server: &TestServer, price: u64) -> String {
@@ -276,7 +277,7 @@ pub(crate) fn a_subscription_can_be_started_canceled_and_resumed(server: &TestSe
 #[test]
 fn a_subscription_ends_with_its_period_and_another_one_starts() {
     let clock = ManualClock::default();
-    let system = nagaya_kondate::system(NAME, design(), Arc::new(LocalPayments::new(clock.clock())));
+    let system = system_with(design(), Arc::new(LocalPayments::new(clock.clock())));
     let server = TestServer::builder(system).store(memory_store(&clock), &clock).start();
     let mio = || server.client_of_user("u_01", "u_01");
     let act = |act: &str| mio().send("POST", &format!("/v1/subscription/{act}"), None);
@@ -318,7 +319,7 @@ fn a_subscription_ends_with_its_period_and_another_one_starts() {
 fn an_expired_subscription_is_updated_by_the_next_request() {
     for next in ["start", "remove", "resume", "cancel"] {
         let clock = ManualClock::default();
-        let system = nagaya_kondate::system(NAME, design(), Arc::new(LocalPayments::new(clock.clock())));
+        let system = system_with(design(), Arc::new(LocalPayments::new(clock.clock())));
         let server = TestServer::builder(system).store(memory_store(&clock), &clock).start();
         let mio = || server.client_of_user("u_01", "u_01");
         let act = |act: &str| mio().send("POST", &format!("/v1/subscription/{act}"), None);

@@ -6,7 +6,7 @@ use nagaya_kondate::LocalPayments;
 use nagaya_testing::{Client, TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::harness::{NAME, kondate_server, modified_design, run_concurrently};
+use crate::harness::{kondate_server, modified_design, run_concurrently, system_with};
 
 /// Proves the applying part of K8.
 #[test]
@@ -195,7 +195,7 @@ fn a_field_added_to_the_design_is_moved_too() {
             source.replace(&begin, &format!("{begin}{field}\n"))
         })
     });
-    let server = TestServer::in_memory(nagaya_kondate::system(NAME, design, Arc::new(LocalPayments::default())));
+    let server = TestServer::in_memory(system_with(design, Arc::new(LocalPayments::default())));
     let mio = server.client_of_user("u_grow", "u_grow");
 
     let next = mio.post("/v1/plans", &json!({ "slot": "NEXT", "shelf": "top", "items": [] })).expect_data(201);

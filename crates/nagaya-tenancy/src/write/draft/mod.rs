@@ -5,7 +5,7 @@ mod fields;
 
 use std::{fmt, sync::Arc};
 
-use nagaya_design::Verb;
+use nagaya_design::{FieldError, Verb};
 use nagaya_store::{Item, Key};
 use serde_json::{Map, Value as Json};
 
@@ -69,6 +69,7 @@ impl Draft {
             ChangeKind::SideRecord(_) => return Ok(None),
             ChangeKind::Create(fields) => {
                 let new = fields.item(state, compiled, scope)?;
+                session.check_owner_of_new(compiled, &new)?;
                 let key = compiled.stored_key(&new).ok_or_else(|| Error::not_found(compiled.name()))?;
                 Draft::audited(session, compiled, key, (None, Some(new)), &Expected::Any, "create")
             }
@@ -139,6 +140,17 @@ pub(super) fn audit_entries(session: &Session, action: &AuditedAction<'_>) -> Re
 }
 
 impl Session {
+    /// Refuses a new item of another user, if this session may create own items only.
+    fn check_owner_of_new(&self, compiled: &CompiledEntity, new: &Item) -> Result<(), Error> {
+        match &compiled.entity.owner {
+            Some(owner) if self.is_hidden(compiled, new, Verb::Create) => {
+                let message = "has to be the user of the token".to_owned();
+                Err(ErrorKind::Invalid(vec![FieldError { path: owner.clone(), message }]).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The item as it is, if it is the expected one.
     async fn current(
         &self,

@@ -6,12 +6,12 @@ use std::{
 };
 
 use nagaya_kondate::{
-    Card, CardToken, ChargeId, LocalPayments, PaymentError, PaymentFuture, PaymentProvider, SubscriptionState,
-    SubscriptionStatus,
+    Card, CardToken, ChargeId, LocalPayments, PaymentError, PaymentFuture, PaymentProvider, SubscriptionPlan,
+    SubscriptionState, SubscriptionStatus,
 };
 use nagaya_testing::{ManualClock, TestServer, memory_store};
 
-use crate::harness::{NAME, design};
+use crate::harness::{design, system_with};
 
 /// How a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub(super) struct FakeProviderState {
     pub(super) charges: BTreeMap<String, u64>,
     /// Subscriptions by idempotency key, with the tokens that pay for them.
     pub(super) subscriptions: BTreeMap<String, String>,
+    /// Their plans, with the prices that are charged.
+    pub(super) subscribed_plans: Vec<SubscriptionPlan>,
     /// The state that is reported for each subscription.
     pub(super) subscription_state: Option<SubscriptionState>,
     /// Whether subscriptions end with their period.
@@ -136,13 +138,14 @@ impl PaymentProvider for FakeProvider {
     fn subscribe<'a>(
         &'a self,
         token: &'a CardToken,
-        _: &'a str,
+        plan: &'a SubscriptionPlan,
         key: &'a str,
     ) -> PaymentFuture<'a, SubscriptionStatus> {
         self.call("subscribe", move |state| {
             if !state.subscriptions.contains_key(key) {
                 state.accept(token)?;
                 state.subscriptions.insert(key.to_owned(), token.expose().to_owned());
+                state.subscribed_plans.push(plan.clone());
             }
             Ok(state.status(key))
         })
@@ -171,7 +174,7 @@ impl PaymentProvider for FakeProvider {
 pub(super) fn server_with_fake_provider() -> (TestServer, Arc<FakeProvider>) {
     let (clock, provider) = (ManualClock::default(), Arc::new(FakeProvider::default()));
     let payments: Arc<dyn PaymentProvider> = Arc::<FakeProvider>::clone(&provider);
-    let system = nagaya_kondate::system(NAME, design(), payments);
+    let system = system_with(design(), payments);
     let store = memory_store(&clock);
     (TestServer::builder(system).store(store, &clock).start(), provider)
 }
@@ -181,7 +184,7 @@ pub(super) fn restart(server: TestServer, provider: &Arc<FakeProvider>) -> TestS
     let (store, clock) = (Arc::clone(&server.store), server.clock.clone());
     drop(server);
     let payments: Arc<dyn PaymentProvider> = Arc::<FakeProvider>::clone(provider);
-    TestServer::builder(nagaya_kondate::system(NAME, design(), payments)).store(store, &clock).start()
+    TestServer::builder(system_with(design(), payments)).store(store, &clock).start()
 }
 
 /// The same system after a change to the local provider.
@@ -189,5 +192,5 @@ pub(super) fn with_local_provider(server: TestServer) -> TestServer {
     let (store, clock) = (Arc::clone(&server.store), server.clock.clone());
     drop(server);
     let payments: Arc<dyn PaymentProvider> = Arc::new(LocalPayments::new(clock.clock()));
-    TestServer::builder(nagaya_kondate::system(NAME, design(), payments)).store(store, &clock).start()
+    TestServer::builder(system_with(design(), payments)).store(store, &clock).start()
 }
