@@ -9,7 +9,7 @@ use crate::common::{design, fields, open, tenant};
 async fn members(name: &str) -> Nagaya {
     let nagaya = open(design(name)).await;
     for (of, user) in [("t1", "ann"), ("t2", "ann"), ("t2", "bob")] {
-        let user = json!({ "userId": user, "email": format!("{user}@example.com"), "name": user });
+        let user = json!({ "userId": user, "email": format!("{user}@example.com"), "name": user, "status": "active" });
         tenant(&nagaya, of).create("user", fields(user)).await.expect("a user");
     }
     nagaya

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use crate::{
-    harness::{Clients as _, in_memory},
+    harness::{Clients as _, in_memory, invite},
     samples::user,
 };
 
@@ -13,8 +13,10 @@ fn reading_oneself_leaves_no_entry_in_the_operator_log() {
         let server = in_memory(design);
         for tenant in ["t1", "t2"] {
             server.admin(tenant).post("/users", &user("u1")).expect_data(201);
+            invite(&server, tenant, "u1");
         }
         server.admin("t2").post("/users", &user("u2")).expect_data(201);
+        invite(&server, "t2", "u2");
         let tenants = |user: &str, query: &str| {
             let own = server.user_without_tenant(user).get(&format!("/me/tenants{query}")).list();
             own.iter().map(|user| (user["tenantId"].clone(), user["userId"].clone())).collect::<Vec<_>>()
