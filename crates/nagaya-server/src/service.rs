@@ -100,7 +100,9 @@ impl SystemService {
         let path = parameters.iter().map(|(_, value)| value.to_owned()).collect();
         let is_safe = parts.method.is_safe();
         let mut admission = Admission::default();
-        let response = match self.answer(route, path, parts, &mut body, &log, &mut admission).await {
+        // Boxed: the future of a request is moved several times before it starts, and this is most of it.
+        let answering = Box::pin(self.answer(route, path, parts, &mut body, &log, &mut admission));
+        let response = match answering.await {
             Ok(answer) => answer.into_response(),
             Err(problem) => failed(problem, &log),
         };

@@ -1,5 +1,6 @@
 //! Connections: accepting them, and draining them at the end without losing requests.
 
+mod client_stream;
 mod guarded_stream;
 mod table;
 mod tls;
@@ -24,6 +25,7 @@ use tokio::net::{TcpListener, TcpStream};
 pub(crate) use self::table::ConnectionTable;
 pub use self::tls::{Tls, TlsError, TlsFiles};
 use self::{
+    client_stream::ClientStream,
     guarded_stream::{GuardedStream, TimeLimits},
     table::Connection,
 };
@@ -177,10 +179,10 @@ impl Serving {
         let state = connection.as_ref().map(|connection| Arc::clone(connection.state())).unwrap_or_default();
         let serving = async {
             let limits = TimeLimits::new(pipeline.limits());
-            let stream: Box<dyn Stream> = match tls {
-                None => Box::new(stream),
+            let stream = match tls {
+                None => ClientStream::Plain(stream),
                 Some(tls) => match tokio::time::timeout(limits.head, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => Box::new(stream),
+                    Ok(Ok(stream)) => ClientStream::Tls(Box::new(stream)),
                     Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
                     Err(_elapsed) => return tracing::debug!("a TLS handshake took too long"),
                 },
@@ -210,6 +212,7 @@ impl Serving {
         };
         match &connection {
             Some(connection) => tokio::select! {
+                biased;
                 () = serving => {}
                 () = connection.evicted() => {}
             },
@@ -217,11 +220,6 @@ impl Serving {
         }
     }
 }
-
-/// A stream of bytes, encrypted or not.
-trait Stream: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {}
-
-impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> Stream for S {}
 
 /// Sets socket options. They are optional: a socket that refuses them works.
 fn prepare(stream: &TcpStream, idle: Duration) {

@@ -4,7 +4,15 @@ mod held_body;
 mod open_files;
 mod quota;
 
-use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    num::NonZeroU32,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use axum::http::HeaderName;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -113,6 +121,8 @@ pub(crate) struct SystemLimits {
     all_streams: Arc<Semaphore>,
     /// By client address.
     failed_authentications: TenantQuota,
+    /// Whether a token was ever refused.
+    has_failures: AtomicBool,
 }
 
 impl SystemLimits {
@@ -130,6 +140,7 @@ impl SystemLimits {
             streams: CallerQuota::new(streams),
             all_streams: Arc::new(Semaphore::new(limits.streams.min(Semaphore::MAX_PERMITS))),
             failed_authentications: TenantQuota::new(Rate::per_minute(limits.failed_authentications), usize::MAX),
+            has_failures: AtomicBool::new(false),
         }
     }
 
@@ -160,11 +171,13 @@ impl SystemLimits {
 
     /// How long an address has to wait because too many of its tokens were refused.
     pub(crate) fn too_many_failures(&self, address: &str) -> Option<Duration> {
-        self.failed_authentications.exhausted(address)
+        // Most servers never see a refused token.
+        self.has_failures.load(Relaxed).then(|| self.failed_authentications.exhausted(address)).flatten()
     }
 
     /// Counts a token that was refused.
     pub(crate) fn count_failure(&self, address: &str) {
+        self.has_failures.store(true, Relaxed);
         // An address that has reached its limit is counted no further.
         let _ = self.failed_authentications.acquire(address);
     }
