@@ -1,10 +1,10 @@
 //! `cargo xtask mutate`: mutates the guards one by one, to verify that the tests notice.
 
-use std::process::Command;
+use std::{fs, process::Command};
 
 use anyhow::{Context as _, bail};
 
-use crate::run::{cargo, ensure, step};
+use crate::run::{cargo, ensure, root, step};
 
 /// What is mutated.
 #[derive(Debug, clap::Subcommand)]
@@ -86,6 +86,7 @@ const EQUIVALENT: [(&str, &str); 0] = [];
 pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
     let Task::Walls(args) = task;
     ensure("mutants", "cargo-mutants")?;
+    fs::create_dir_all(root().join("target/mutants")).context("target/mutants cannot be created")?;
     for guarded in &GUARDED {
         let mut quick = mutants(args, guarded);
         quick.arg("--").args(guarded.quick);
