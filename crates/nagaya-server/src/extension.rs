@@ -33,10 +33,14 @@ pub trait Extension: Send + Sync + 'static {
     /// Called for the items of every answer, of derived and of custom routes, before they are written: may
     /// [restrict](Record::restrict) what the caller sees of them. Tags and 304 follow from what is left. What a custom route
     /// answers as [`Content::Data`](crate::Content::Data) is not among them. `If-Match` is compared with the whole item: a caller
-    /// who sees less sends its version alone, such as `"v3"`.
-    fn restrict<'a>(&'a self, call: &'a Call, records: &'a mut [Record]) -> ExtensionFuture<'a, Result<(), Problem>> {
+    /// who sees less sends its version alone, such as `"v3"`. `None`: nothing is restricted.
+    fn restrict<'a>(
+        &'a self,
+        call: &'a Call,
+        records: &'a mut [Record],
+    ) -> Option<ExtensionFuture<'a, Result<(), Problem>>> {
         let _ = (call, records);
-        Box::pin(std::future::ready(Ok(())))
+        None
     }
 
     /// Completes the OpenAPI document where the extension changes what the design says.

@@ -163,12 +163,13 @@ impl SystemService {
             let handler =
                 id.find_in(&self.custom).map(|route| Arc::clone(&route.handler)).ok_or_else(Problem::not_found)?;
             let call = Arc::new(call);
-            let answer = self.restrict(&call, handler(Arc::clone(&call)).await?).await?;
+            let mut answer = handler(Arc::clone(&call)).await?;
+            self.restrict(&call, &mut answer).await?;
             return self.guard_stream(answer, &call.caller, token, address.as_deref());
         }
         call.reject_fields_of_the_layer()?;
-        let answer = self.derived_answer(&mut call).await?;
-        let answer = self.restrict(&call, answer).await?;
+        let mut answer = self.derived_answer(&mut call).await?;
+        self.restrict(&call, &mut answer).await?;
         Ok(if call.route.method.is_safe() { answer.unless_known(call.header("if-none-match")) } else { answer })
     }
 
@@ -182,14 +183,18 @@ impl SystemService {
         Ok(answer)
     }
 
-    /// The answer as this caller may see it.
-    async fn restrict(&self, call: &Call, mut answer: Answer) -> Result<Answer, Problem> {
+    /// Makes an answer what this caller may see.
+    async fn restrict(&self, call: &Call, answer: &mut Answer) -> Result<(), Problem> {
         let records = answer.records_mut();
-        if !records.is_empty() {
-            self.system.extension.restrict(call, records).await?;
-            answer.tag_restricted();
+        if records.is_empty() {
+            return Ok(());
         }
-        Ok(answer)
+        match self.system.extension.restrict(call, records) {
+            Some(restricting) => restricting.await?,
+            None => return Ok(()),
+        }
+        answer.tag_restricted();
+        Ok(())
     }
 
     /// The same answer; a stream has permits of its own, and ends when its token is no longer valid.

@@ -49,6 +49,16 @@ pub fn keep_objects(objects: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// The same without waiting; `None` while objects are being deleted.
+pub fn try_keep_objects(objects: &Path) -> io::Result<Option<File>> {
+    let file = object_lock(objects)?;
+    match file.try_lock_shared() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
 /// The right to delete objects below a directory, as long as the result lives; `None` while somebody
 /// [keeps](keep_objects) or deletes them.
 pub fn may_delete_objects(objects: &Path) -> io::Result<Option<File>> {

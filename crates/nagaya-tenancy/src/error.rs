@@ -84,6 +84,9 @@ pub enum ErrorKind {
     /// The request was carried out before, and an item of its result has been deleted since.
     #[error("the request was carried out before, and its result has been deleted since")]
     ResultDeleted,
+    /// The request was carried out before, and an item of its result has changed since; its id. What it is now may be for others.
+    #[error("the request was carried out before, and its result has changed since: read {0}")]
+    ResultChanged(String),
     /// A side record has changed since it was read.
     #[error("the side record `{name}` has changed since it was read")]
     SideRecordConflict {
@@ -164,6 +167,7 @@ impl Error {
             ErrorKind::NoReason => "no_reason",
             ErrorKind::IdempotencyKeyReused => "key_reused",
             ErrorKind::ResultDeleted => "result_deleted",
+            ErrorKind::ResultChanged(_) => "result_changed",
             ErrorKind::SideRecordConflict { .. } => "overtaken",
             ErrorKind::Store(error) => error.code(),
         }

@@ -147,6 +147,14 @@ impl Nagaya {
         Operator(Session { state: self.state(), scope: Scope::Operator, principal, reason, own_items })
     }
 
+    /// The handle of the system itself: it reaches what an operator reaches, and leaves no entry in the operators' log. It is for
+    /// what the system's own code does for a caller who is no operator, such as storing their application, and must not give
+    /// the caller anything that they may not read.
+    pub fn system(&self, principal: &Principal) -> Operator {
+        let (principal, own_items) = (principal.clone(), OwnItems::Unlimited);
+        Operator(Session { state: self.state(), scope: Scope::Operator, principal, reason: None, own_items })
+    }
+
     /// The handle of an anonymous visitor: it reads public items, and nothing else.
     pub fn visitor(&self, principal: Principal) -> Visitor {
         let own_items = OwnItems::Unlimited;

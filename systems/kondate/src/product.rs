@@ -45,8 +45,12 @@ impl Extension for KondateExtension {
     }
 
     /// Makes previews of paid items for those who have not paid.
-    fn restrict<'a>(&'a self, call: &'a Call, records: &'a mut [Record]) -> ExtensionFuture<'a, Result<(), Problem>> {
-        Box::pin(catalog::preview::restrict(call, records))
+    fn restrict<'a>(
+        &'a self,
+        call: &'a Call,
+        records: &'a mut [Record],
+    ) -> Option<ExtensionFuture<'a, Result<(), Problem>>> {
+        Some(Box::pin(catalog::preview::restrict(call, records)))
     }
 
     fn customize_openapi(&self, document: &mut Document) {

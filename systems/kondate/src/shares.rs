@@ -93,17 +93,24 @@ async fn read_target(call: Arc<Call>) -> Result<Answer, Problem> {
     Ok(Answer::data(Json::Object(link)))
 }
 
-/// The price of the target in the catalog, if it has one that the caller has not paid.
+/// The price that the target has or last had in the catalog, if the caller has not paid it.
 async fn withheld_price(call: &Call, kind: Kind, owner: &Tenant, target: &Record) -> Result<Option<Json>, Problem> {
     let names = kind.names();
-    let (Some(at), Some(id)) = (target.text("publishedAt"), target.text(names.id)) else { return Ok(None) };
-    let Some(copy) = find(owner, names.catalog, &[at, id]).await? else { return Ok(None) };
-    let Some(item) = PaidItem::of_copy(&copy) else { return Ok(None) };
+    let Some(id) = target.text(names.id) else { return Ok(None) };
+    let price = match target.text("publishedAt") {
+        Some(at) => find(owner, names.catalog, &[at, id]).await?.and_then(|copy| copy.json(PRICE_FIELD)),
+        // Withdrawing is no gift.
+        None => target.json(LAST_PRICE_FIELD),
+    };
+    let Some(price) = price.filter(|price| price.as_f64().is_some_and(|price| price > 0.0)) else { return Ok(None) };
+    let item = PaidItem { kind, id: id.to_owned(), creator: owner.principal().tenant.to_string() };
     let is_withheld = !preview::withheld_items(call, vec![item]).await?.is_empty();
-    Ok(copy.json(PRICE_FIELD).filter(|_| is_withheld))
+    Ok(Some(price).filter(|_| is_withheld))
 }
 
 const PRICE_FIELD: &str = "price";
+/// The field of an own item with the price that it last had in the catalog.
+pub(crate) const LAST_PRICE_FIELD: &str = "lastPrice";
 
 /// The owner of a link, which others must not see.
 const OWNER_FIELD: &str = "ownerUserId";

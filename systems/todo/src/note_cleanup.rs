@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use nagaya_server::StopSignal;
-use nagaya_tenancy::{Error, Nagaya, Operator, Principal, Record, Subscription, SubscriptionOptions};
+use nagaya_tenancy::{Error, Nagaya, Principal, Record, Subscription, SubscriptionOptions};
 
 use crate::LongNoteStorage;
 
@@ -16,7 +16,6 @@ const EVENT_ENTITY: &str = "event";
 
 pub(crate) struct NoteCleanup<'n> {
     notes: &'n LongNoteStorage,
-    operator: Operator,
     subscription: Subscription,
 }
 
@@ -29,12 +28,9 @@ impl<'n> NoteCleanup<'n> {
             longest_pause: Duration::from_secs(5),
             backoff: Duration::from_millis(100),
         };
-        let subscription = operator.subscribe("note_cleanup", &[EVENT_ENTITY], options).with_checkpoint(
-            operator.clone(),
-            EVENT_ENTITY,
-            "note-cleanup-position".to_owned(),
-        );
-        NoteCleanup { notes, operator, subscription }
+        let subscription = operator.subscribe("note_cleanup", &[EVENT_ENTITY], options);
+        let position = "note-cleanup-position".to_owned();
+        NoteCleanup { notes, subscription: subscription.with_checkpoint(operator, EVENT_ENTITY, position) }
     }
 
     /// Runs until told to stop.
@@ -44,6 +40,7 @@ impl<'n> NoteCleanup<'n> {
 
     /// Reads a page of changes, and deletes the notes of the todos that were deleted; how many changes were read.
     async fn step(&self) -> Result<usize, Error> {
+        self.notes.delete_rest().await;
         let page = self.subscription.next_page().await?;
         let mut read = page.read;
         if page.gap {
@@ -52,7 +49,7 @@ impl<'n> NoteCleanup<'n> {
         let mut relevant = false;
         for change in &page.changes {
             if let Some(event) = &change.new {
-                relevant |= self.delete_notes(&change.tenant, event).await?;
+                relevant |= self.delete_notes(&change.tenant, event).await;
             }
         }
         self.subscription.acknowledge(page, relevant).await?;
@@ -61,13 +58,13 @@ impl<'n> NoteCleanup<'n> {
 
     /// Reads all events; how many there are.
     async fn scan(&self) -> Result<usize, Error> {
-        let source = self.operator.change_source_of(&[EVENT_ENTITY]).await?;
+        let source = self.subscription.source().await?;
         let (mut count, mut after) = (0, None);
         loop {
             let page = source.scan((0, 1), after, Some(PAGE_SIZE)).await?;
             count += page.records.len();
             for (family, event) in &page.records {
-                self.delete_notes(family, event).await?;
+                self.delete_notes(family, event).await;
             }
             match page.next {
                 Some(next) => after = Some(next),
@@ -77,12 +74,11 @@ impl<'n> NoteCleanup<'n> {
     }
 
     /// Deletes the notes of a todo if this event deleted it; whether it did.
-    async fn delete_notes(&self, family: &str, event: &Record) -> Result<bool, Error> {
+    async fn delete_notes(&self, family: &str, event: &Record) -> bool {
         let (Some("TodoDeleted"), Some(todo)) = (event.text("eventType"), event.text("aggregateId")) else {
-            return Ok(false);
+            return false;
         };
-        let deleted = self.notes.delete_all(family, todo).await;
-        deleted.map_err(|problem| nagaya_store::Error::unavailable(problem.cause().unwrap_or("object storage")))?;
-        Ok(true)
+        self.notes.delete_all(family, todo).await;
+        true
     }
 }

@@ -1,10 +1,11 @@
 //! Notes: a short one is in its event, a long one is an object that the event names.
 
 use std::{
+    collections::BTreeSet,
     error::Error as StdError,
     fs, io,
     path::{Path as FilePath, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use axum::http::StatusCode;
@@ -25,6 +26,15 @@ pub(crate) const MAX_CHARS: usize = 100_000;
 pub struct LongNoteStorage {
     place: Place,
     cipher: Option<Arc<dyn FileCipher>>,
+    /// What could not be deleted yet, to be tried again.
+    undeleted: Arc<Mutex<BTreeSet<Discarded>>>,
+}
+
+/// What is to be deleted: the long notes of a todo, or one of them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Discarded {
+    Folder(Path),
+    Object(Path),
 }
 
 #[derive(Debug, Clone)]
@@ -37,12 +47,12 @@ enum Place {
 impl LongNoteStorage {
     /// Stores notes in this object storage.
     pub fn new(objects: Arc<dyn ObjectStore>) -> Self {
-        LongNoteStorage { place: Place::Objects(objects), cipher: None }
+        LongNoteStorage { place: Place::Objects(objects), cipher: None, undeleted: Arc::default() }
     }
 
     /// Stores notes in a directory, as files that only their owner can read.
     pub fn in_directory(directory: PathBuf) -> Self {
-        LongNoteStorage { place: Place::Directory(directory), cipher: None }
+        LongNoteStorage { place: Place::Directory(directory), cipher: None, undeleted: Arc::default() }
     }
 
     /// Stores notes in memory, for tests and for commands that only need the design.
@@ -56,34 +66,74 @@ impl LongNoteStorage {
         LongNoteStorage { cipher: Some(cipher), ..self }
     }
 
-    /// A note as its event has it. A long one is stored before its event, so that an event never names a missing object. If
-    /// the command fails, the object stays unused.
-    pub(crate) async fn store(&self, family: &str, todo: &str, text: String) -> Result<Note, Problem> {
+    /// A note as its event has it, and whether it is a new object. A long one is stored before its event, so that an event never
+    /// names a missing object. If the command fails, the new object has to be [deleted](LongNoteStorage::delete_unused).
+    pub(crate) async fn store(&self, family: &str, todo: &str, text: String) -> Result<(Note, bool), Problem> {
         if text.chars().count() <= MAX_INLINE_CHARS {
-            return Ok(Note::Text(text));
+            return Ok((Note::Text(text), false));
         }
         // The name is a hash of the content: a repeated request writes the same object.
         let hash = blake3::hash(text.as_bytes()).to_hex();
         let path = folder(family, todo).join(hash.as_str());
         let size = text.len() as u64;
+        let is_new = !self.exists(&path).await?;
         self.put(&path, text.into_bytes()).await?;
-        Ok(Note::Object { object: path.to_string(), size })
+        Ok((Note::Object { object: path.to_string(), size }, is_new))
     }
 
-    /// Deletes the long notes of a todo, the current one and all before it.
-    pub(crate) async fn delete_all(&self, family: &str, todo: &str) -> Result<(), Problem> {
-        let folder = folder(family, todo);
+    /// Deletes the long notes of a todo, the current one and all before it. What cannot be deleted now is
+    /// [tried again](LongNoteStorage::delete_rest).
+    pub(crate) async fn delete_all(&self, family: &str, todo: &str) {
+        self.discard(Discarded::Folder(folder(family, todo))).await;
+    }
+
+    /// Deletes one long note, which no event names.
+    pub(crate) async fn delete_unused(&self, object: &str) {
+        if let Ok(path) = Path::parse(object) {
+            self.discard(Discarded::Object(path)).await;
+        }
+    }
+
+    /// Deletes what could not be deleted before.
+    pub(crate) async fn delete_rest(&self) {
+        let rest = std::mem::take(&mut *self.undeleted.lock().unwrap_or_else(PoisonError::into_inner));
+        for each in rest {
+            self.discard(each).await;
+        }
+    }
+
+    async fn discard(&self, what: Discarded) {
+        if let Err(error) = self.delete(&what).await {
+            let cause = error.to_string();
+            tracing::warn!(cause, ?what, "a note cannot be deleted now, and is deleted later");
+            self.undeleted.lock().unwrap_or_else(PoisonError::into_inner).insert(what);
+        }
+    }
+
+    async fn delete(&self, what: &Discarded) -> Result<(), Box<dyn StdError + Send + Sync>> {
+        match (&self.place, what) {
+            (Place::Objects(objects), Discarded::Folder(folder)) => {
+                let names = objects.list(Some(folder)).map_ok(|object| object.location).boxed();
+                Ok(objects.delete_stream(names).try_for_each(|_| async { Ok(()) }).await?)
+            }
+            (Place::Objects(objects), Discarded::Object(path)) => match objects.delete(path).await {
+                Err(object_store::Error::NotFound { .. }) => Ok(()),
+                deleted => Ok(deleted?),
+            },
+            (Place::Directory(root), Discarded::Folder(path) | Discarded::Object(path)) => {
+                let (root, path) = (root.clone(), root.join(path.as_ref()));
+                Ok(tokio::task::spawn_blocking(move || delete_path(&root, &path)).await??)
+            }
+        }
+    }
+
+    async fn exists(&self, path: &Path) -> Result<bool, Problem> {
         match &self.place {
-            Place::Objects(objects) => {
-                let names = objects.list(Some(&folder)).map_ok(|object| object.location).boxed();
-                let deleted = objects.delete_stream(names).try_for_each(|_| async { Ok(()) }).await;
-                deleted.map_err(|error| storage_problem(&error))
-            }
-            Place::Directory(root) => {
-                let (root, folder) = (root.clone(), root.join(folder.as_ref()));
-                let deleted = tokio::task::spawn_blocking(move || delete_folder(&root, &folder)).await;
-                deleted.map_err(|_| Problem::internal())?.map_err(|error| storage_problem(&error))
-            }
+            Place::Objects(objects) => match objects.head(path).await {
+                Err(object_store::Error::NotFound { .. }) => Ok(false),
+                found => found.map(|_| true).map_err(|error| storage_problem(&error)),
+            },
+            Place::Directory(root) => root.join(path.as_ref()).try_exists().map_err(|error| storage_problem(&error)),
         }
     }
 
@@ -160,15 +210,16 @@ fn write_file(root: &FilePath, file: &FilePath, content: &[u8]) -> io::Result<()
     files::replace_file(file, |out| io::Write::write_all(out, content))
 }
 
-/// Deletes a folder of objects. A backup that runs keeps them: its snapshot may refer to them.
-fn delete_folder(root: &FilePath, folder: &FilePath) -> io::Result<()> {
-    if !folder.try_exists()? {
+/// Deletes an object, or a folder of objects. A backup that runs keeps them: its snapshot may refer to them.
+fn delete_path(root: &FilePath, path: &FilePath) -> io::Result<()> {
+    if !path.try_exists()? {
         return Ok(());
     }
     let Some(_lock) = files::may_delete_objects(root)? else {
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, "a backup is reading the objects"));
     };
-    match fs::remove_dir_all(folder) {
+    let deleted = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match deleted {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
@@ -209,7 +260,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let notes = LongNoteStorage::in_directory(directory.path().to_owned());
         let stored = notes.store("f-1", "t-1", "x".repeat(MAX_INLINE_CHARS + 1)).await.expect("it is stored");
-        let Note::Object { object, .. } = stored else { panic!("a long one is an object") };
+        let (Note::Object { object, .. }, _) = stored else { panic!("a long one is an object") };
         for changed in ["y".repeat(MAX_INLINE_CHARS + 1), String::new()] {
             fs::write(directory.path().join(&object), changed).expect("it can be written");
             assert_eq!(notes.load(&object).await.expect_err("it is another").status(), 500);
@@ -225,11 +276,13 @@ mod tests {
         let place = directory.path().join("objects");
         let notes = LongNoteStorage::in_directory(place.clone());
         let short = notes.store("f-1", "t-1", "x".repeat(MAX_INLINE_CHARS)).await.expect("it is stored");
-        assert_eq!(short, Note::Text("x".repeat(MAX_INLINE_CHARS)));
+        assert_eq!(short, (Note::Text("x".repeat(MAX_INLINE_CHARS)), false));
         assert!(!place.exists(), "a short note needs no directory");
 
         let text = "長".repeat(MAX_INLINE_CHARS + 1);
-        let Note::Object { object, size } = notes.store("f-1", "t-1", text.clone()).await.expect("it is stored") else {
+        let (Note::Object { object, size }, true) =
+            notes.store("f-1", "t-1", text.clone()).await.expect("it is stored")
+        else {
             panic!("a long one is an object");
         };
         assert_eq!(size, text.len() as u64);
@@ -238,7 +291,7 @@ mod tests {
         assert_eq!(LongNoteStorage::in_directory(place.clone()).load(&object).await.expect("it is there"), text);
         let same = notes.store("f-1", "t-1", text).await.expect("it is stored");
         assert!(
-            matches!(same, Note::Object { object: again, .. } if again == object),
+            matches!(same, (Note::Object { object: again, .. }, false) if again == object),
             "the same note is the same object"
         );
     }
@@ -252,11 +305,11 @@ mod tests {
                 [("f-1", "t-1", "a"), ("f-1", "t-1", "b"), ("f-1", "t-10", "a"), ("f-2", "t-1", "a")]
             {
                 let stored = notes.store(family, todo, text.repeat(MAX_INLINE_CHARS + 1)).await.expect("it is stored");
-                let Note::Object { object, .. } = stored else { panic!("a long one is an object") };
+                let (Note::Object { object, .. }, _) = stored else { panic!("a long one is an object") };
                 objects.push(object);
             }
-            notes.delete_all("f-1", "t-1").await.expect("they are deleted");
-            notes.delete_all("f-1", "t-1").await.expect("also if there are none");
+            notes.delete_all("f-1", "t-1").await;
+            notes.delete_all("f-1", "t-1").await;
             for (object, is_there) in objects.iter().zip([false, false, true, true]) {
                 assert_eq!(notes.load(object).await.is_ok(), is_there, "{object}");
             }
@@ -269,13 +322,13 @@ mod tests {
         let place = directory.path().join("objects");
         let notes = LongNoteStorage::in_directory(place.clone());
         let stored = notes.store("f-1", "t-1", "x".repeat(MAX_INLINE_CHARS + 1)).await.expect("it is stored");
-        let Note::Object { object, .. } = stored else { panic!("a long one is an object") };
+        let (Note::Object { object, .. }, _) = stored else { panic!("a long one is an object") };
         let backup = files::keep_objects(&place).expect("a lock");
         let other = files::keep_objects(&place).expect("two backups do not exclude each other");
-        assert_eq!(notes.delete_all("f-1", "t-1").await.expect_err("it is kept").status(), 503);
-        assert!(notes.load(&object).await.is_ok());
+        notes.delete_all("f-1", "t-1").await;
+        assert!(notes.load(&object).await.is_ok(), "it is kept");
         drop((backup, other));
-        notes.delete_all("f-1", "t-1").await.expect("it is deleted");
+        notes.delete_rest().await;
         assert!(notes.load(&object).await.is_err());
     }
 
@@ -303,7 +356,7 @@ mod tests {
         let notes = LongNoteStorage::in_directory(place.clone()).encrypted_by(Arc::new(Reversing));
         let text = format!("{}the end", "x".repeat(MAX_INLINE_CHARS));
         let stored = notes.store("f-1", "t-1", text.clone()).await.expect("it is stored");
-        let Note::Object { object, .. } = stored else { panic!("a long one is an object") };
+        let (Note::Object { object, .. }, _) = stored else { panic!("a long one is an object") };
         let bytes = fs::read(place.join(&object)).expect("a file");
         assert!(bytes.starts_with(format!("{object}dne eht").as_bytes()));
         assert_eq!(notes.load(&object).await.expect("it is there"), text);
@@ -323,7 +376,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let notes = LongNoteStorage::in_directory(directory.path().join("objects"));
         let stored = notes.store("f-1", "t-1", "x".repeat(MAX_INLINE_CHARS + 1)).await.expect("it is stored");
-        let Note::Object { object, .. } = stored else { panic!("a long one is an object") };
+        let (Note::Object { object, .. }, _) = stored else { panic!("a long one is an object") };
         let file = directory.path().join("objects").join(object);
         assert_eq!(fs::metadata(file).expect("a file").permissions().mode() & 0o777, 0o600);
     }
@@ -333,7 +386,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let notes = LongNoteStorage::in_directory(directory.path().join("objects"));
         let stored = notes.store("../../up", "..", "x".repeat(MAX_INLINE_CHARS + 1)).await.expect("it is stored");
-        assert!(matches!(&stored, Note::Object { object, .. } if !object.contains("../")), "{stored:?}");
+        assert!(matches!(&stored, (Note::Object { object, .. }, true) if !object.contains("../")), "{stored:?}");
         assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 1);
         assert!(notes.load("notes/../../secret").await.is_err());
     }

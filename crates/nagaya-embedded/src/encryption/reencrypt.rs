@@ -188,8 +188,11 @@ impl Committer {
             Some(walk) => walk,
             None => ObjectWalk::new(&root)?,
         };
-        // An object that is being deleted is not written again.
-        let _lock = nagaya_store::files::keep_objects(&root).context("lock", &root)?;
+        // An object that is being deleted is not written again. Nobody waits here: this thread commits all writes.
+        let Some(_lock) = nagaya_store::files::try_keep_objects(&root).context("lock", &root)? else {
+            self.reencryption.objects = Some(walk);
+            return Ok(false);
+        };
         for _ in 0..OBJECTS_LOOKED_AT {
             let Some(found) = walk.next() else { return Ok(true) };
             let (name, path) = found?;

@@ -191,9 +191,9 @@ impl Call {
         Ok(self.nagaya.list_own(&self.principal(Arc::default()), field, list).await?)
     }
 
-    /// The handle of the system itself, for work that is done for no caller; audited with this reason.
-    pub fn system_operator(&self, reason: &str) -> Operator {
-        self.nagaya.operator(reason, &self.principal(self.caller.tenant.clone().unwrap_or_default()))
+    /// The handle of the system itself, as [`Nagaya::system`] gives it: for what a route does for a caller who is no operator.
+    pub fn system(&self) -> Operator {
+        self.nagaya.system(&self.principal(self.caller.tenant.clone().unwrap_or_default()))
     }
 
     /// What `If-Match` expects of the item of an entity that the path names.

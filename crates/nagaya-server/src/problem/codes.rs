@@ -108,6 +108,9 @@ table! {
         REFERENCED "referenced" true,
             "Other items refer to the item, so it cannot be deleted.",
             "Delete or change those items first.";
+        RESULT_CHANGED "result_changed" true,
+            "The request was carried out before with this `Idempotency-Key`, and its result has changed since.",
+            "Read the item whose id `detail` names.";
     }
     GONE {
         RESULT_DELETED "result_deleted" true,

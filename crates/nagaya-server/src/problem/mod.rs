@@ -215,6 +215,7 @@ impl From<Error> for Problem {
                 let problem = Problem::from_code(ProblemCode::IDEMPOTENCY_KEY_REUSED, message);
                 problem.with_parameter("Idempotency-Key", "Has been used for another request.")
             }
+            ErrorKind::ResultChanged(_) => Problem::from_code(ProblemCode::RESULT_CHANGED, message),
             ErrorKind::ResultDeleted => Problem::from_code(ProblemCode::RESULT_DELETED, message),
             ErrorKind::Store(error) => store(&error),
             // A wall breach is one of these: it is in the log and the metrics, and the caller learns nothing.

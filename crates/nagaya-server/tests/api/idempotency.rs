@@ -17,6 +17,17 @@ fn the_same_key_and_body_give_the_same_answer_and_one_item() {
     assert_eq!(again.header("etag"), first.header("etag"));
     assert_eq!(t1.get("/v1/tickets").expect_data(200).as_array().map(Vec::len), Some(1));
 
+    // What others have written since is not answered: the caller may not be allowed to read it.
+    let keyed = server.user_with("t1", "u1", &["admin"]).with_header("idempotency-key", "k-4");
+    let created = keyed.post("/v1/tickets", &json!({ "subject": "mine" }));
+    let id = created.expect_data(201)["ticketId"].as_str().expect("an id").to_owned();
+    let other = server.user_with("t1", "u2", &["admin"]);
+    other.patch(&format!("/v1/tickets/{id}"), &json!({ "subject": "internal" })).expect_data(200);
+    let again = keyed.post("/v1/tickets", &json!({ "subject": "mine" }));
+    again.expect_problem(409, "result_changed");
+    assert!(again.body.to_string().contains(&id) && !again.body.to_string().contains("internal"), "{}", again.body);
+    assert_eq!(other.delete(&format!("/v1/tickets/{id}")).status, 204);
+
     // What has been deleted since is not answered.
     let keyed = server.user_with("t1", "u1", &["admin"]).with_header("idempotency-key", "k-3");
     let deleted = keyed.post("/v1/tickets", &json!({ "subject": "gone" }));

@@ -56,16 +56,22 @@ impl Session {
         let reach = records_to_find(access, list, shared);
         let mut records = Vec::with_capacity(reach.min(MIN_FILTERED_PAGE_SIZE));
         let (mut next, mut bytes, mut is_full) = (None, 0, false);
-        for _ in 0..rounds {
+        for round in 0..rounds {
             let missing = reach - records.len();
+            if round == 1 {
+                bytes = records.iter().map(|record: &Record| record.item().size()).sum();
+            }
             query.limit = Some(read_limit(&query, missing));
             let page = self.state.store.query(query.clone()).await?;
             next = page.next;
             let mut items = page.items.into_iter();
             for item in items.by_ref() {
                 if let Some(item) = guard.admit(item)? {
-                    bytes += item.size();
-                    is_full = bytes > MAX_PAGE_BYTES && !records.is_empty();
+                    // A page of the store is smaller than the limit: most lists need not be measured.
+                    if round > 0 {
+                        bytes += item.size();
+                        is_full = bytes > MAX_PAGE_BYTES && !records.is_empty();
+                    }
                     if is_full {
                         break;
                     }

@@ -1,14 +1,18 @@
 //! Idempotency keys: a change set that happens once, however often it is sent.
 //!
 //! A set with a key of the caller's choice writes an item that names its results, in the same write. The same request with the
-//! same key gets those results as they are now and writes nothing; another request with the same key is refused. The item holds
-//! the keys of the results and no data: what is deleted is gone here too.
+//! same key gets those results and writes nothing; another request with the same key is refused. The item holds the keys and
+//! hashes of the results and no data: what is deleted is gone here too, and what others have changed since is not shown, because
+//! the caller may not be allowed to read it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use nagaya_design::Verb;
 use nagaya_store::{ComparisonOp, Condition, Item, Key, Operand, Path, Value, Write};
 
+use serde_json::Value as Json;
+
+use super::target;
 use crate::{Error, ErrorKind, Record, compiled::CompiledEntity, session::Session};
 
 /// The item that names the results of a change set.
@@ -22,10 +26,11 @@ pub(super) struct IdempotencyRecord<'s> {
 }
 
 const REQUEST: &str = "%request";
-/// The results: each an entity and the key attributes of its item.
+/// The results: each an entity, the key attributes of its item, and the hash of what the caller saw of it.
 const RESULTS: &str = "%results";
 const ENTITY: &str = "entity";
 const ITEM: &str = "item";
+const SHOWN: &str = "shown";
 /// When it expires, also in tables without a TTL attribute.
 const EXPIRES: &str = "%expires";
 
@@ -88,7 +93,9 @@ impl<'s> IdempotencyRecord<'s> {
                 let key = item.iter().filter(|(name, _)| is_key(name));
                 let key = key.map(|(name, value)| (name.to_owned(), value.clone())).collect();
                 let entity = (ENTITY.to_owned(), Value::from(compiled.name()));
-                Value::Map(BTreeMap::from([entity, (ITEM.to_owned(), Value::Map(key))]))
+                let shown = Record::new(Arc::clone(compiled), item.clone());
+                let shown = (SHOWN.to_owned(), Value::from(shown_hash(&shown)));
+                Value::Map(BTreeMap::from([entity, shown, (ITEM.to_owned(), Value::Map(key))]))
             }
         };
         let settings = &session.state.settings;
@@ -109,16 +116,31 @@ impl<'s> IdempotencyRecord<'s> {
     }
 }
 
-/// A result as it is now.
+/// The hash of what can be seen of a result.
+fn shown_hash(record: &Record) -> String {
+    hash(Json::Object(record.to_json()).to_string().as_bytes())
+}
+
+/// A result, if it is still what the caller was answered.
 async fn read_result(session: &Session, result: &BTreeMap<String, Value>) -> Result<Record, Error> {
     let deleted = || Error::from(ErrorKind::ResultDeleted);
     let entity = result.get(ENTITY).and_then(Value::as_str).ok_or_else(deleted)?;
     let compiled = session.state.compiled(entity).map_err(|_| deleted())?;
-    let Some(Value::Map(key)) = result.get(ITEM) else { return Err(deleted()) };
-    let key: Item = key.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-    let key = compiled.stored_key(&key).ok_or_else(deleted)?;
+    let Some(Value::Map(kept)) = result.get(ITEM) else { return Err(deleted()) };
+    let kept: Item = kept.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    let key = compiled.stored_key(&kept).ok_or_else(deleted)?;
     let found = session.state.store.get(&compiled.table, &key).await?;
     let is_there = |item: &Item| !compiled.is_deleted(item) && !session.is_hidden(compiled, item, Verb::Read);
     let item = session.admit(compiled, found)?.filter(is_there).ok_or_else(deleted)?;
-    Ok(Record::new(Arc::clone(compiled), item))
+    let record = Record::new(Arc::clone(compiled), item);
+    let shown = match result.get(SHOWN).and_then(Value::as_str) {
+        Some(shown) => shown.to_owned(),
+        // Earlier versions kept the whole item.
+        None => shown_hash(&Record::new(Arc::clone(compiled), kept)),
+    };
+    if shown_hash(&record) == shown {
+        Ok(record)
+    } else {
+        Err(ErrorKind::ResultChanged(target(compiled, &record.id())).into())
+    }
 }

@@ -49,7 +49,8 @@ impl Session {
             let action = AuditedAction { verb, compiled, target, tenant, old: None, new: None };
             entries.extend(audit_entries(self, &action)?);
         }
-        self.commit_entries(entries).await
+        // Boxed: it is large, and part of the future of every read.
+        Box::pin(self.commit_entries(entries)).await
     }
 
     /// Records that an operator is about to read the operators' log.

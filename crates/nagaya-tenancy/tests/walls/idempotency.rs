@@ -31,10 +31,11 @@ async fn an_idempotency_key_gives_the_same_results_until_it_expires() {
         let t1 = tenant(&nagaya, "t1");
         let first = create(&t1, "k", "a").await.expect("an agent");
 
-        // The same item: as it is now, and not what was changed or deleted since.
+        // The same answer, and not what was changed or deleted since.
         assert_eq!(create(&t1, "k", "a").await.expect("the same"), first);
-        let changed = t1.update("agent", &[&first.id()[0]], fields(json!({ "name": "b" })), None).await;
-        assert_eq!(create(&t1, "k", "a").await.expect("the same"), changed.expect("a change"));
+        t1.update("agent", &[&first.id()[0]], fields(json!({ "name": "b" })), None).await.expect("a change");
+        let refused = create(&t1, "k", "a").await.expect_err("it is another now");
+        assert!(matches!(refused.kind(), ErrorKind::ResultChanged(id) if *id == first.id()[0]), "{refused}");
         assert_eq!(agents(&t1).await, 1);
         t1.delete("agent", &[&first.id()[0]], None).await.expect("it goes");
         let refused = create(&t1, "k", "a").await.expect_err("it is deleted");

@@ -8,7 +8,10 @@ use nagaya_tenancy::{ChangeSet, Error, Record, RecordOwner, SideRecord, Tenant};
 use serde_json::{Value as Json, json};
 
 use super::{Kind, author, copied_fields};
-use crate::product::{object_fields, object_from_fields, retry_lost_races, unless_lost_race};
+use crate::{
+    product::{object_fields, object_from_fields, retry_lost_races, unless_lost_race},
+    shares::LAST_PRICE_FIELD,
+};
 
 request_body! {
     /// The body that publishes something. Recipes and sets have the same prices.
@@ -51,7 +54,13 @@ pub(super) async fn publish(kind: Kind, call: Arc<Call>) -> Result<Answer, Probl
             Some(at) => (at.to_owned(), call.now_millis()),
             None => publication_time(&call, kind, claim.as_ref())?,
         };
-        let mut set = tenant.change_set().update(names.own, &[id], object_fields(json!({ "publishedAt": at })), &own);
+        let mut patch = object_fields(json!({ "publishedAt": at }));
+        // Left out, the price of what is in the catalog stays.
+        if call.body.contains_key("price") || own.text("publishedAt").is_none() {
+            let price = call.body.get("price").filter(|price| price.as_f64().is_some_and(|price| price > 0.0));
+            patch.insert(LAST_PRICE_FIELD.to_owned(), price.cloned().unwrap_or_default());
+        }
+        let mut set = tenant.change_set().update(names.own, &[id], patch, &own);
         for copy in read_copies(&tenant, kind, &at, id).await? {
             set = add_copy(&call, set, kind, &own, &author, &copy);
         }

@@ -94,9 +94,11 @@ pub(crate) async fn find_paid_targets(user: &Tenant, targets: Vec<(&str, &str)>)
     }
 }
 
-/// Whether a purchase is paid, and was not refunded since.
+/// Whether something was paid, and was not refunded since. What was free when it was bought has to be paid when it costs
+/// something.
 fn is_paid(purchase: &Record) -> bool {
-    purchase.text("status") == Some("paid")
+    let amount = purchase.json("amount").and_then(|amount| amount.as_f64());
+    purchase.text("status") == Some("paid") && amount.is_some_and(|amount| amount > 0.0)
 }
 
 /// A purchase before it is paid, as its item will be.

@@ -207,8 +207,12 @@ fn an_item_is_withheld_while_it_has_a_price() {
     for kind in &KINDS {
         let free = kind.publish(&creator, 0);
         kind.is_full_for("stranger", &stranger, &free);
+        // Whoever takes it while it is free has not paid for it.
+        buy(&stranger, kind, &free, &format!("free {}", kind.what));
         let paid = kind.publish_again(&creator, &free, 300);
         kind.is_preview_for("stranger", &stranger, &paid);
+        buy(&stranger, kind, &paid, &format!("paid {}", kind.what));
+        kind.is_full_for("buyer", &stranger, &paid);
         let free = kind.publish_again(&creator, &free, 0);
         kind.is_full_for("stranger", &stranger, &free);
     }

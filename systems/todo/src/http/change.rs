@@ -16,7 +16,7 @@ use super::{
     errors::{command_problem, problem_from_error},
     fingerprint, todo_answer, todo_id,
 };
-use crate::{Command, Note, Todo, TodoView};
+use crate::{Command, Todo, TodoView};
 
 /// Changes of a todo.
 #[derive(Deserialize)]
@@ -51,24 +51,26 @@ pub(super) fn routes(todos: &Arc<Todos>) -> [CustomRoute; 2] {
 /// Renames, completes or reopens a todo, or changes its note; one event for each.
 async fn change(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     let TodoPatch { title, completed, note } = body::parse(&call.body, &FIELDS)?;
+    let mut unused = None;
     let note = match note {
         Some(Some(text)) => {
             let (tenant, id) = (call.tenant()?, todo_id(&call));
-            // No note is stored for a todo that does not exist.
-            if todos.events.load(&tenant, id).await.map_err(problem_from_error)?.version == 0 {
+            // No note is stored for a todo that does not exist. A repeated request may get its first answer.
+            let todo = todos.events.load(&tenant, id).await.map_err(problem_from_error)?;
+            if todo.version == 0 || (todo.state.is_deleted() && call.idempotency_key()?.is_none()) {
                 return Err(Problem::not_found());
             }
-            Some(Some(todos.notes.store(&tenant.principal().tenant, id, text).await?))
+            let (note, is_new) = todos.notes.store(&tenant.principal().tenant, id, text).await?;
+            unused = is_new.then(|| note.clone());
+            Some(Some(note))
         }
         Some(None) => Some(None),
         None => None,
     };
-    let has_object = matches!(note, Some(Some(Note::Object { .. })));
     let command = Command::Change { title, completed, note };
     let done = execute(&todos, &call, &command).await;
-    if has_object && done.as_ref().is_err_and(|problem| problem.status() == StatusCode::NOT_FOUND) {
-        // The todo was deleted meanwhile, perhaps before the note was stored.
-        todos.delete_notes(&call.tenant()?, todo_id(&call)).await;
+    if done.as_ref().is_ok_and(|done| done.events.is_empty()) || done.is_err() {
+        todos.delete_unused_note(&call.tenant()?, todo_id(&call), unused.as_ref()).await?;
     }
     let done = done?;
     todos.check_not_deleted(&call.tenant()?, &done).await?;
@@ -78,7 +80,7 @@ async fn change(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
 /// Deletes a todo and its long notes; its history stays.
 async fn delete(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     execute(&todos, &call, &Command::Delete).await?;
-    todos.delete_notes(&call.tenant()?, todo_id(&call)).await;
+    todos.notes.delete_all(&call.tenant()?.principal().tenant, todo_id(&call)).await;
     Ok(Answer::no_content())
 }
 

@@ -88,6 +88,17 @@ fn the_long_notes_of_a_deleted_todo_are_deleted() {
     assert_eq!(count_files(&objects), 2);
     mio.patch(&path(&milk), &json!({ "note": "late".repeat(500) })).expect_problem(404, "not_found");
     assert_eq!(count_files(&objects), 2);
+    let other = json!({ "title": "soup", "note": "q".repeat(2_000) });
+    keyed.post("/todos", &other).expect_problem(422, "idempotency_key_reused");
+    let stale = mio.with_header("if-match", "\"v99\"");
+    stale.patch(&path(&tea), &json!({ "note": "stale".repeat(500) })).expect_problem(412, "version_conflict");
+    assert_eq!(count_files(&objects), 2, "refused requests leave none");
+    let changed = mio.with_header("idempotency-key", "2");
+    let note = json!({ "note": "w".repeat(2_000) });
+    changed.patch(&path(&tea), &note).expect_data(200);
+    assert_eq!(mio.delete(&path(&tea)).status, 204);
+    changed.patch(&path(&tea), &note).expect_problem(410, "result_deleted");
+    assert_eq!(count_files(&objects), 1, "a repetition does not bring a deleted note back");
 }
 
 fn count_files(folder: &Path) -> usize {

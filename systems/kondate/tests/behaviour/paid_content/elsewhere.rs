@@ -43,8 +43,16 @@ pub(crate) fn links_show_previews(server: &TestServer) {
             assert!(kind.withheld.iter().all(|field| target[field] == copy[field]), "{target}");
             assert_eq!(target.get("preview"), None);
         }
-        // What is no longer sold is the creator's to share.
-        creator.post_empty(&format!("/v1/{}/{}/withdraw", kind.what, text(&copy, kind.id)));
+        // Withdrawing gives nothing away; publishing it for free does.
+        let item = format!("/v1/{}/{}", kind.what, text(&copy, kind.id));
+        creator.post_empty(&format!("{item}/withdraw"));
+        let shown = anonymous.get(&path).expect_data(200);
+        assert_eq!((&shown["target"]["preview"], &shown["target"]["price"]), (&json!(true), &json!(300)));
+        assert!(!SECRETS.iter().any(|secret| shown.to_string().contains(secret)), "{shown}");
+        for reader in [&creator, &buyer, &subscriber] {
+            assert_eq!(reader.get(&path).expect_data(200)["target"].get("preview"), None);
+        }
+        creator.post(&format!("{item}/publish"), &json!({ "price": 0 })).expect_data(200);
         let target = &anonymous.get(&path).expect_data(200)["target"];
         assert!(kind.withheld.iter().all(|field| target[field] == copy[field]), "{target}");
     }
