@@ -12,7 +12,7 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-use crate::observe::TARGET;
+use crate::{limits::client_network, observe::TARGET};
 
 /// How often a limit that is reached is logged.
 const WARNING_INTERVAL: Duration = Duration::from_secs(1);
@@ -141,6 +141,7 @@ impl ConnectionTable {
     /// Adds a connection from this address. At a limit, the connection that has waited longest for its first request is
     /// closed, else the oldest idle one; `None` if all are busy.
     pub(super) fn open(self: &Arc<Self>, address: IpAddr) -> Option<Connection> {
+        let address = client_network(address);
         let mut open = self.lock();
         if open.per_address.get(&address).is_some_and(|count| *count >= self.limit_per_address) {
             if open.may_warn() {

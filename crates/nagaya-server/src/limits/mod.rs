@@ -1,5 +1,6 @@
 //! Limits of requests: size, time, concurrency, and the quota of each tenant.
 
+mod client_network;
 mod held_body;
 mod open_files;
 mod quota;
@@ -18,10 +19,14 @@ use axum::http::HeaderName;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use self::open_files::{open_files_limit, raise_open_files_limit};
-use self::quota::{Rate, TenantQuota};
 pub(crate) use self::{
+    client_network::client_network,
     held_body::{hold_until_sent, large_size},
     quota::{Permit, RateStatus, Refusal},
+};
+use self::{
+    client_network::network_of_text,
+    quota::{Rate, TenantQuota},
 };
 use crate::{Problem, ProblemCode, identity::Caller};
 
@@ -172,14 +177,17 @@ impl SystemLimits {
     /// How long an address has to wait because too many of its tokens were refused.
     pub(crate) fn too_many_failures(&self, address: &str) -> Option<Duration> {
         // Most servers never see a refused token.
-        self.has_failures.load(Relaxed).then(|| self.failed_authentications.exhausted(address)).flatten()
+        self.has_failures
+            .load(Relaxed)
+            .then(|| self.failed_authentications.exhausted(&network_of_text(address)))
+            .flatten()
     }
 
     /// Counts a token that was refused.
     pub(crate) fn count_failure(&self, address: &str) {
         self.has_failures.store(true, Relaxed);
         // An address that has reached its limit is counted no further.
-        let _ = self.failed_authentications.acquire(address);
+        let _ = self.failed_authentications.acquire(&network_of_text(address));
     }
 }
 
@@ -206,7 +214,7 @@ impl CallerQuota {
     fn acquire(&self, caller: &Caller, address: Option<&str>) -> Result<Permit, Refusal> {
         match &caller.tenant {
             Some(tenant) => self.tenants.acquire(tenant),
-            None if caller.is_visitor() => self.visitors.acquire(address.unwrap_or_default()),
+            None if caller.is_visitor() => self.visitors.acquire(&network_of_text(address.unwrap_or_default())),
             None => self.users.acquire(&caller.identity()),
         }
     }
