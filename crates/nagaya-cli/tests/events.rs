@@ -476,8 +476,9 @@ fn impossible_requests_are_refused_with_a_reason() {
     drop(directory.open());
     check("verify todo", 2, "there are no tables of todo");
     directory.serve(|serving| {
+        // Through the server.
         let id = serving.0.process.id();
-        check("verify todo", 2, &format!("in use by process {id}"));
+        check("run todo", 2, &format!("in use by process {id}"));
         check("run todo", 2, "`nagaya serve` processes its events itself");
     });
     check("rebuild todo nothing", 2, "has no projection `nothing`, but todo");
@@ -560,6 +561,26 @@ fn shell(directory: &DataDirectory, id: &str, line: &str) -> i32 {
     let status = run.status.code().expect("it ends");
     assert!(status < 2 && !run.stdout.is_empty(), "{line}: {status} {stderr}");
     status
+}
+
+/// Commands ask the server that has the directory open.
+#[test]
+fn commands_work_beside_a_server_on_its_directory() {
+    let (directory, ids) = DataDirectory::with_todos(&["milk", "bread"]);
+    directory.serve(|serving| {
+        for line in ["verify todo", "rebuild todo todo --verify-only"] {
+            let run = directory.events(line);
+            assert_eq!(run.status, 0, "{line}: {run}");
+        }
+        let shown = directory.events(&format!("show todo {} --tenant demo", ids[0]));
+        assert!(shown.status == 0 && shown.stdout.contains("TodoCreated"), "{shown}");
+        let rebuilt = directory.events("rebuild todo todo --yes");
+        assert_eq!(rebuilt.status, 0, "{rebuilt}");
+        let (status, todos) = serving.0.send("todo", "GET", "/todos/all", None);
+        assert_eq!((status, todos["data"].as_array().map(Vec::len)), (200, Some(2)), "{todos}");
+        let log = nagaya_in(&["audit", "list", "todo", "--reason", "ticket 4711", "--data", directory.data()], "", &[]);
+        assert!(log.status == 0 && log.stdout.contains("nagaya events show"), "{log}");
+    });
 }
 
 /// The processor runs beside a server, and commands run beside both.

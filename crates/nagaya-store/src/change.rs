@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Item, Key};
 
 /// One change of one item.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeRecord {
     /// The item's key.
     pub key: Key,
@@ -29,7 +29,7 @@ pub enum ChangeCause {
 }
 
 /// Where reading changes starts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StartPosition {
     /// At the oldest retained change.
     Oldest,
@@ -40,11 +40,11 @@ pub enum StartPosition {
 }
 
 /// How far changes have been read. Opaque: only the engine that created it can interpret it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangePosition(pub String);
 
 /// A page of changes. Delivery is at least once: a record may be repeated, but never out of order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangePage {
     /// The records.
     pub records: Vec<ChangeRecord>,

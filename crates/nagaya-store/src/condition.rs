@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Item, Path, Value};
 
 /// A condition on an item. An item that does not exist has no attributes.
@@ -13,7 +15,7 @@ use crate::{Item, Path, Value};
 /// assert!(Condition::equal("version", 3).is_satisfied_by(&item));
 /// assert!(Condition::absent("deletedAt").and(Condition::equal("status", "open")).is_satisfied_by(&item));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Condition {
     /// The path has a value.
     Exists(Path),
@@ -39,7 +41,7 @@ pub enum Condition {
 }
 
 /// The left side of a comparison.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operand {
     /// The value at a path.
     Value(Path),
@@ -49,7 +51,7 @@ pub enum Operand {
 }
 
 /// A comparison operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ComparisonOp {
     /// `=`
     Equal,

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{InvalidUpdate, Item};
 
 /// Why a call failed. Nothing was written, unless the kind is [`ErrorKind::OutcomeUnknown`].
@@ -62,7 +64,7 @@ pub enum ErrorKind {
 }
 
 /// A condition that failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedCondition {
     /// The index of its action in the write set.
     pub action: usize,

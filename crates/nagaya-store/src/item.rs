@@ -123,7 +123,7 @@ impl IntoIterator for Item {
 }
 
 /// One segment of a path.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum PathSegment {
     /// An attribute, or an entry of a map.
     Attribute(String),
@@ -134,7 +134,7 @@ pub enum PathSegment {
 /// The path of a value: an attribute, then entries of maps and elements of lists.
 ///
 /// Names are used literally, dots and brackets included, so a name from outside cannot change where the path leads.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Path(Vec<PathSegment>);
 
 impl Path {

@@ -1,9 +1,11 @@
 //! Queries within a partition, and scans for migration and backup.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Condition, Item, Key, KeyValue};
 
 /// A query on one partition of a table or of an index.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Query {
     /// The table.
     pub table: String,
@@ -24,7 +26,7 @@ pub struct Query {
 }
 
 /// A condition on the sort key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SortCondition {
     /// Any sort key.
     Any,
@@ -121,7 +123,7 @@ impl Query {
 }
 
 /// Where a page ended: the keys of the last item read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PagePosition {
     /// Its key in the table.
     pub key: Key,
@@ -130,7 +132,7 @@ pub struct PagePosition {
 }
 
 /// A page of items.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
     /// The items, in order.
     pub items: Vec<Item>,
@@ -141,7 +143,7 @@ pub struct Page {
 }
 
 /// Reads all items of a table, in no particular order. For migration and backup only.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scan {
     /// The table.
     pub table: String,

@@ -2,6 +2,8 @@
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     Error, Item, Key, TableSpec,
     change::{ChangePage, StartPosition},
@@ -85,7 +87,7 @@ impl IntoShared for Arc<dyn Store> {
 }
 
 /// What an engine supports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capabilities {
     /// A write set may have several actions.
     pub transactions: bool,

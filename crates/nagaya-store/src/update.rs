@@ -1,5 +1,7 @@
 //! Updates: changes to single attributes, with the semantics of DynamoDB.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Item, Number, NumberError, Path, PathSegment, Value};
 
 /// Changes to an item, applied together. Every change reads the item as it was before the update.
@@ -13,13 +15,13 @@ use crate::{Item, Number, NumberError, Path, PathSegment, Value};
 /// assert_eq!(item, Item::new().with("stock", 3).with("name", "tea"));
 /// # Ok::<(), nagaya_store::InvalidUpdate>(())
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Update {
     actions: Vec<UpdateAction>,
 }
 
 /// One change of an update.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UpdateAction {
     /// Sets the value at a path. The map or list that contains it must exist; an index beyond the end of a list
     /// appends.
@@ -33,7 +35,7 @@ pub enum UpdateAction {
 }
 
 /// The new value of a [`UpdateAction::Set`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AssignedValue {
     /// This value.
     Value(Value),

@@ -1,5 +1,7 @@
 //! Write sets: conditional actions that all succeed or all fail.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Condition, Item, Key, Update};
 
 /// Actions that all succeed or all fail, at most one per item.
@@ -12,13 +14,13 @@ use crate::{Condition, Item, Key, Update};
 ///     .and(Write::update("tenants", Key::new("TENANT#t1", "TENANT#t1"), Update::new().add("userCount", 1)));
 /// assert_eq!(set.actions().len(), 2);
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteSet {
     actions: Vec<Write>,
 }
 
 /// One action of a write set.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Write {
     /// The table.
     pub table: String,
@@ -29,7 +31,7 @@ pub struct Write {
 }
 
 /// What to do with an item.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WriteAction {
     /// Creates or replaces the item.
     Put {
@@ -130,7 +132,7 @@ impl Write {
 }
 
 /// The result of a write set.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteOutcome {
     /// The item after the write, if the set is a single put or update.
     pub item: Option<Item>,

@@ -18,8 +18,8 @@ use super::{
 /// Everything that operators do is an entry of this log, reading it included.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A directory of the embedded store has one process at a time: stop the server before, or read the log by `GET \
-                  /operator-log` of the server. On DynamoDB both commands work beside it.\n\nWhat the log can reveal: \
+    after_help = "Both commands work beside a server: on DynamoDB by themselves, on a directory of the embedded store through the \
+                  server that has it open. Operators also read the log by `GET /operator-log`.\n\nWhat the log can reveal: \
                   docs/how-to/operate-the-server.md"
 )]
 pub(super) struct Args {
@@ -79,12 +79,8 @@ impl LogArgs {
             }
             _ => {}
         }
-        let opened = store.open().await.with_context(|| match store.kind {
-            StoreKind::Embedded => {
-                "a directory has one process at a time; beside a server, read the log by `GET /operator-log`".to_owned()
-            }
-            _ => format!("{} cannot be opened", store.describe()),
-        })?;
+        let opened = store.open_beside_server().await;
+        let opened = opened.with_context(|| format!("{} cannot be opened", store.describe()))?;
         let nagaya = Nagaya::open_with(system.design, opened, store.audited_settings(&system.name).await?);
         let unknown = || format!("there are no tables of {} in {}", system.name, store.describe());
         nagaya.ping_store().await.with_context(unknown)?;

@@ -1,4 +1,4 @@
-//! The control socket: how `nagaya store` talks to the process that has the directory open.
+//! The control socket: how commands talk to the process that has the directory open.
 //!
 //! One connection is one request: a line of JSON. The answer is lines of JSON, `progress` any number of times and then `answer`
 //! or `error`; an answer that ends without either is incomplete. A backup is answered by the line `stream` and then the
@@ -9,6 +9,8 @@
 mod client;
 #[cfg(unix)]
 mod server;
+mod server_store;
+mod store_call;
 #[cfg(not(unix))]
 mod unsupported;
 
@@ -17,10 +19,12 @@ pub(super) use self::unsupported::{Connection, listen};
 #[cfg(unix)]
 pub(super) use self::{client::Connection, server::listen};
 
+pub(super) use self::server_store::ServerStore;
+
 /// The socket's name in the data directory.
 #[cfg(unix)]
 const SOCKET_FILE: &str = "control.sock";
 
 /// The version of the protocol.
 #[cfg(unix)]
-const PROTOCOL_VERSION: u64 = 3;
+const PROTOCOL_VERSION: u64 = 4;

@@ -17,23 +17,30 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use nagaya_embedded::{BackupPosition, EmbeddedStore, EncryptionKey};
-use nagaya_store::files::{private_folder, unpredictable_number};
+use nagaya_store::{
+    Error, Store as _,
+    files::{private_folder, unpredictable_number},
+};
 use serde_json::{Value as Json, json};
+use tokio::runtime::Handle;
 
-use super::{PROTOCOL_VERSION, SOCKET_FILE};
+use super::{
+    PROTOCOL_VERSION, SOCKET_FILE,
+    store_call::{StoreAnswer, StoreCall},
+};
 use crate::{
     hex::{hex, unhex},
     store::{encrypt, repair, show},
 };
 
-/// Bytes of the longest request.
-const MAX_REQUEST_BYTES: u64 = 64 * 1024;
+/// Bytes of the longest request: a write set of 4 MiB as JSON. Only the owner of the directory can connect.
+const MAX_REQUEST_BYTES: u64 = 64 * 1024 * 1024;
 /// How long a client may take to send its request or to read some of the answer. A snapshot is held meanwhile.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Connections at the same time.
-const MAX_CONNECTIONS: usize = 8;
+const MAX_CONNECTIONS: usize = 32;
 
-/// Answers `nagaya store` until the store is closed. The directory's lock is held, so an existing socket is a leftover of a
+/// Answers commands until the store is closed. Calls of the store run on the runtime of the caller. The directory's lock is held, so an existing socket is a leftover of a
 /// process that has ended.
 ///
 /// A failure is logged, and the process serves without the socket.
@@ -41,7 +48,8 @@ pub(crate) fn listen(data: &Path, store: &Arc<EmbeddedStore>) {
     let started = bind(data).and_then(|listener| {
         let store = Arc::downgrade(store);
         let thread = std::thread::Builder::new().name("nagaya-control".to_owned());
-        thread.spawn(move || accept(&listener, &store))
+        let runtime = Handle::current();
+        thread.spawn(move || accept(&listener, &store, &runtime))
     });
     if let Err(error) = started {
         let data = data.display();
@@ -71,7 +79,7 @@ fn bind(data: &Path) -> std::io::Result<UnixListener> {
     made
 }
 
-fn accept(listener: &UnixListener, store: &Weak<EmbeddedStore>) {
+fn accept(listener: &UnixListener, store: &Weak<EmbeddedStore>, runtime: &Handle) {
     let open = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
@@ -79,21 +87,34 @@ fn accept(listener: &UnixListener, store: &Weak<EmbeddedStore>) {
             std::thread::sleep(Duration::from_millis(100));
             continue;
         };
-        if open.load(Ordering::SeqCst) >= MAX_CONNECTIONS {
-            let _ = send_line(
-                &mut &stream,
-                &json!({ "error": "too many control connections at the same time; try again later" }),
-            );
-            continue;
+        // The others wait in the queue of the socket.
+        while open.load(Ordering::SeqCst) >= MAX_CONNECTIONS {
+            std::thread::sleep(Duration::from_millis(1));
         }
-        let (store, slot) = (store.clone(), ConnectionPermit::take(&open));
+        let (store, slot, runtime) = (store.clone(), ConnectionPermit::take(&open), runtime.clone());
         let thread = std::thread::Builder::new().name("nagaya-control".to_owned());
         // Without a thread the client gets no answer, and tries again.
         let _ = thread.spawn(move || {
-            answer(&stream, &store);
+            answer(&stream, &store, &runtime);
             drop(slot);
         });
     }
+}
+
+async fn call_store(store: &EmbeddedStore, call: StoreCall) -> Result<StoreAnswer, Error> {
+    Ok(match call {
+        StoreCall::Capabilities => StoreAnswer::Capabilities(store.capabilities()),
+        StoreCall::EnsureTables(tables) => {
+            store.ensure_tables(&tables).await?;
+            StoreAnswer::Done
+        }
+        StoreCall::Get(table, key) => StoreAnswer::Item(store.get(&table, &key).await?),
+        StoreCall::BatchGet(keys) => StoreAnswer::Items(store.batch_get(&keys).await?),
+        StoreCall::Query(query) => StoreAnswer::Page(store.query(*query).await?),
+        StoreCall::Scan(scan) => StoreAnswer::Page(store.scan(scan).await?),
+        StoreCall::Write(set) => StoreAnswer::Written(store.write(set).await?),
+        StoreCall::Changes(table, from, limit) => StoreAnswer::Changes(store.changes(&table, from, limit).await?),
+    })
 }
 
 /// One of the connections at the same time; given back however its thread ends.
@@ -113,20 +134,25 @@ impl Drop for ConnectionPermit {
 }
 
 /// Answers one request. A client that does not read loses the answer.
-fn answer(stream: &UnixStream, store: &Weak<EmbeddedStore>) {
+fn answer(stream: &UnixStream, store: &Weak<EmbeddedStore>, runtime: &Handle) {
     let mut out = BufWriter::with_capacity(256 * 1024, stream);
-    if let Err(error) = serve(stream, &mut out, store) {
+    if let Err(error) = serve(stream, &mut out, store, runtime) {
         let _ = send_line(&mut out, &json!({ "error": format!("{error:#}") }));
     }
     let _ = out.flush();
 }
 
-fn serve(stream: &UnixStream, out: &mut impl Write, store: &Weak<EmbeddedStore>) -> anyhow::Result<()> {
+fn serve(
+    stream: &UnixStream,
+    out: &mut impl Write,
+    store: &Weak<EmbeddedStore>,
+    runtime: &Handle,
+) -> anyhow::Result<()> {
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     let mut line = String::new();
     BufReader::new(stream.take(MAX_REQUEST_BYTES)).read_line(&mut line)?;
-    let request: Json = serde_json::from_str(&line).context("the request is not JSON")?;
+    let mut request: Json = serde_json::from_str(&line).context("the request is not JSON")?;
     if request["version"] != PROTOCOL_VERSION {
         bail!("this server has version {PROTOCOL_VERSION} of the control socket; use the same version of `nagaya`");
     }
@@ -139,6 +165,13 @@ fn serve(stream: &UnixStream, out: &mut impl Write, store: &Weak<EmbeddedStore>)
             with_progress(out, |tell| repair::reindex_all(&store, table, index, tell))
         }
         Some("repair") => with_progress(out, |tell| repair::repair_all(&store, tell)),
+        Some("store") => {
+            let call =
+                serde_json::from_value(request["call"].take()).context("the call of the store cannot be read")?;
+            let answer =
+                runtime.block_on(call_store(&store, call)).unwrap_or_else(|error| StoreAnswer::Failed(error.into()));
+            send_line(out, &json!({ "answer": answer }))
+        }
         Some("encryption") => {
             let record = store.encryption_record()?.map(|record| hex(&record));
             send_line(out, &json!({ "answer": { "record": record } }))

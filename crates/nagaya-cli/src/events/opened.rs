@@ -126,12 +126,7 @@ pub(super) fn required_projections(system: &System) -> anyhow::Result<Vec<Arc<dy
     Ok(system.projections.clone())
 }
 
-/// Opens the store, and says what to do when a server has it.
+/// Opens the store, or asks the server that has it.
 pub(super) async fn open(at: &SystemArgs) -> anyhow::Result<Arc<dyn Store>> {
-    at.store.open().await.with_context(|| match at.store.kind {
-        StoreKind::Embedded => {
-            "a directory has one process at a time, and `nagaya serve` processes its events itself".to_owned()
-        }
-        _ => format!("{} cannot be opened", at.store.describe()),
-    })
+    at.store.open_beside_server().await.with_context(|| format!("{} cannot be opened", at.store.describe()))
 }

@@ -1,9 +1,11 @@
 //! `nagaya events run`.
 
-use std::io::Write as _;
+use std::{io::Write as _, sync::Arc};
 
+use anyhow::Context as _;
 use futures_util::future::join_all;
 use nagaya_server::StopSignal;
+use nagaya_store::Store;
 use serde_json::json;
 
 use super::{SystemArgs, opened};
@@ -28,12 +30,22 @@ pub(super) struct Args {
     logs: serve::LogArgs,
 }
 
+/// Opens the store. A server that has it open does this work already.
+async fn open(at: &SystemArgs) -> anyhow::Result<Arc<dyn Store>> {
+    at.store.open().await.with_context(|| match at.store.kind {
+        StoreKind::Embedded => {
+            "a directory has one process at a time, and `nagaya serve` processes its events itself".to_owned()
+        }
+        _ => format!("{} cannot be opened", at.store.describe()),
+    })
+}
+
 pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     let at = &args.at;
     let Some(system) = opened::read_system(at)? else { return Ok(Outcome::FoundProblem) };
     let projections = opened::required_projections(&system)?;
     let _logs = args.logs.init()?;
-    let nagaya = at.store.open_system(&system, opened::open(at).await?, Tables::Require { creates: false }).await?;
+    let nagaya = at.store.open_system(&system, open(at).await?, Tables::Require { creates: false }).await?;
     let opened = opened::Opened { name: system.name, nagaya, projections: projections.clone() };
     let processors: Vec<_> = projections.iter().map(|each| opened.processor(each)).collect::<Result<_, _>>()?;
     let names: Vec<_> = projections.iter().map(|each| each.entity()).collect();

@@ -11,7 +11,7 @@ use nagaya_tenancy::{KeySet, Nagaya, SecretKey, Settings};
 
 use super::{StoreArgs, StoreKind};
 use crate::{
-    control,
+    control::{self, ServerStore},
     key_file::{self, parse_key},
     systems::{ObjectDirectory, Resources},
 };
@@ -75,6 +75,23 @@ impl StoreArgs {
                 dynamodb().await
             }
             StoreKind::Cosmos => bail!("there is no engine for Cosmos DB yet; choose embedded, memory or dynamodb"),
+        }
+    }
+
+    /// Opens the store, or asks the process that has its directory open.
+    pub(crate) async fn open_beside_server(&self) -> anyhow::Result<Arc<dyn Store>> {
+        let refused = match self.open().await {
+            Ok(store) => return Ok(store),
+            Err(error) => error,
+        };
+        match refused.downcast_ref::<nagaya_store::Error>() {
+            Some(error) if nagaya_embedded::is_in_use(error) => {
+                self.opened.set(None);
+                let asked = ServerStore::connect(&self.data);
+                let asked = asked.with_context(|| format!("{refused:#}, and that process cannot be asked"))?;
+                Ok(Arc::new(asked))
+            }
+            _ => Err(refused),
         }
     }
 
