@@ -2,6 +2,9 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+use nagaya_server::http_agent;
+use tokio::task::JoinError;
+
 use super::{Check, Finding};
 use crate::serve;
 
@@ -16,8 +19,17 @@ pub(super) async fn examine(args: &serve::Args, findings: &mut Vec<Finding>) {
     let admin =
         network.admin_address().unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], address.port().wrapping_add(1))));
     let admin = format!("http://{}", loopback(admin));
-    let asked = tokio::task::spawn_blocking(move || ask(&public, &admin)).await;
-    findings.extend(asked.unwrap_or_default());
+    findings.extend(asked(tokio::task::spawn_blocking(move || ask(&public, &admin)).await));
+}
+
+/// The findings; a check that ended early has found a problem, not nothing.
+fn asked(ended: Result<Vec<Finding>, JoinError>) -> Vec<Finding> {
+    ended.unwrap_or_else(|error| {
+        vec![Check::Running.problem(
+            format!("the server could not be asked: {error}"),
+            "this is a mistake in the program: report it, and look at /readyz and /metrics yourself",
+        )]
+    })
 }
 
 /// An address that can be connected to.
@@ -77,9 +89,7 @@ fn ask(public: &str, admin: &str) -> Vec<Finding> {
 }
 
 fn get(url: &str) -> Result<(u16, String), ureq::Error> {
-    let agent: ureq::Agent =
-        ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).http_status_as_error(false).build().into();
-    let mut answer = agent.get(url).call()?;
+    let mut answer = http_agent(TIMEOUT).get(url).call()?;
     let body = answer.body_mut().read_to_string()?;
     Ok((answer.status().as_u16(), body))
 }
@@ -96,10 +106,18 @@ fn sum(metrics: &str, name: &str) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_check_that_panics_is_a_problem() {
+        let ended = tokio::spawn(async { panic!("this test wants it") }).await;
+        assert_eq!(asked(ended).iter().map(|each| each.state).collect::<Vec<_>>(), [crate::doctor::State::Problem]);
+    }
+
     #[test]
     fn a_metric_is_added_up_over_its_labels() {
         let metrics = "# TYPE a counter\na_total{system=\"x\"} 2\na_total{system=\"y}\"} 1\na_total_other 9\nb 4\n";
-        assert!((super::sum(metrics, "a_total") - 3.0).abs() < f64::EPSILON);
-        assert!((super::sum(metrics, "b") - 4.0).abs() < f64::EPSILON);
+        assert!((sum(metrics, "a_total") - 3.0).abs() < f64::EPSILON);
+        assert!((sum(metrics, "b") - 4.0).abs() < f64::EPSILON);
     }
 }
