@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use nagaya_server::http_agent;
+use nagaya_server::{http_agent, without_credentials};
 use tokio::task::JoinError;
 
 use super::{Check, Finding};
@@ -10,6 +10,8 @@ use crate::serve;
 
 /// How long a server may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// Seconds after which lists and searches are noticeably old; as in the alerts.
+const LONG_LAG: f64 = 60.0;
 
 pub(super) async fn examine(args: &serve::Args, findings: &mut Vec<Finding>) {
     let network = &args.network;
@@ -41,49 +43,68 @@ fn loopback(mut address: SocketAddr) -> SocketAddr {
 }
 
 fn ask(public: &str, admin: &str) -> Vec<Finding> {
-    let (readiness, _) = match get(&format!("{admin}/readyz")) {
-        Ok(answer) => answer,
+    let metrics = match get(&format!("{admin}/metrics")) {
+        Ok((200, metrics)) if is_ours(&metrics) => metrics,
+        Ok((status, _)) => {
+            return vec![Check::Running.unknown(format!(
+                "what answers at {admin} (/metrics: {status}) is not the admin listener of nagaya: name it with --admin-listen"
+            ))];
+        }
         Err(_) => {
             return vec![Check::Running.unknown(format!("no server answers at {admin}: start it, and run this again"))];
         }
     };
     let mut findings = Vec::new();
-    if readiness != 200 {
+    if !matches!(get(&format!("{admin}/readyz")), Ok((200, _))) {
         findings.push(Check::Running.problem("the server is not ready", "its log says why; see /readyz"));
     }
-    if let Ok((200, metrics)) = get(&format!("{admin}/metrics")) {
-        for (metric, found, remedy) in [
-            (
-                "nagaya_wall_breaches_total",
-                "the store has returned items from behind another wall",
-                "a program wrote to the tables without Nagaya: the log names the items",
-            ),
-            (
-                "nagaya_follower_dead_letters",
-                "events cannot be applied to a projection",
-                "look at `nagaya events dlq list`",
-            ),
-        ] {
-            if sum(&metrics, metric) > 0.0 {
-                findings.push(Check::Running.problem(found, remedy));
-            }
-        }
-    }
+    findings.extend(of_metrics(&metrics));
+    let shown = without_credentials(public);
     match get(&format!("{public}/metrics")) {
-        Ok((200, _)) => findings.push(Check::Running.problem(
-            format!("{public}/metrics shows the metrics to everybody"),
+        Ok((200, metrics)) if is_ours(&metrics) => findings.push(Check::Running.problem(
+            format!("{shown}/metrics shows the metrics to everybody"),
             "let the proxy forward to the public address only, and not to the admin listener",
         )),
         Ok(_) => {}
-        Err(why) => {
-            findings.push(Check::Running.warning(
-                format!("{public} does not answer here: {why}"),
-                "verify from elsewhere that clients reach it",
-            ))
-        }
+        Err(why) => findings.push(
+            Check::Running
+                .warning(format!("{shown} does not answer here: {why}"), "verify from elsewhere that clients reach it"),
+        ),
     }
     if findings.is_empty() {
-        findings.push(Check::Running.ok("it is ready, no wall was breached, and clients do not see the metrics"));
+        findings.push(
+            Check::Running
+                .ok("it is ready, no wall was breached, no projection is stuck, and clients do not see the metrics"),
+        );
+    }
+    findings
+}
+
+/// What the metrics show.
+fn of_metrics(metrics: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (metric, found, remedy) in [
+        (
+            "nagaya_wall_breaches_total",
+            "the store has returned items from behind another wall",
+            "a program wrote to the tables without Nagaya: the log names the items",
+        ),
+        (
+            "nagaya_follower_dead_letters",
+            "events cannot be applied to a projection",
+            "look at `nagaya events dlq list`",
+        ),
+    ] {
+        if values(metrics, metric).any(|value| value > 0.0) {
+            findings.push(Check::Running.problem(found, remedy));
+        }
+    }
+    let lag = values(metrics, "nagaya_follower_lag_seconds").fold(0.0, f64::max);
+    if lag > LONG_LAG {
+        findings.push(Check::Running.warning(
+            format!("a projection or a search index is {lag:.0} seconds behind"),
+            "the log of the server says why; look at `nagaya events dlq list` too",
+        ));
     }
     findings
 }
@@ -94,14 +115,19 @@ fn get(url: &str) -> Result<(u16, String), ureq::Error> {
     Ok((answer.status().as_u16(), body))
 }
 
-/// The sum of a metric over its labels.
-fn sum(metrics: &str, name: &str) -> f64 {
-    let value = |line: &str| {
+/// Whether metrics are those of a server of this program.
+fn is_ours(metrics: &str) -> bool {
+    values(metrics, "nagaya_build_info").next().is_some()
+}
+
+/// The values of a metric, one for each combination of its labels.
+fn values(metrics: &str, name: &str) -> impl Iterator<Item = f64> {
+    let value = move |line: &str| {
         let rest = line.strip_prefix(name)?;
         let rest = if rest.starts_with('{') { &rest[rest.rfind('}')? + 1..] } else { rest };
         rest.trim().split(' ').next()?.parse::<f64>().ok()
     };
-    metrics.lines().filter_map(value).sum()
+    metrics.lines().filter_map(value)
 }
 
 #[cfg(test)]
@@ -115,9 +141,23 @@ mod tests {
     }
 
     #[test]
-    fn a_metric_is_added_up_over_its_labels() {
+    fn a_projection_that_is_stuck_is_found() {
+        let metrics = |lag: u32, letters: u32| {
+            format!(
+                "nagaya_follower_lag_seconds{{system=\"todo\",follower=\"a\"}} 1\nnagaya_follower_lag_seconds{{system=\"todo\",\
+                 follower=\"b\"}} {lag}\nnagaya_follower_dead_letters{{system=\"todo\",follower=\"a\"}} {letters}\n"
+            )
+        };
+        let states = |metrics: String| of_metrics(&metrics).iter().map(|each| each.state.name()).collect::<Vec<_>>();
+        assert_eq!(states(metrics(60, 0)), [""; 0]);
+        assert_eq!(states(metrics(61, 0)), ["warning"]);
+        assert_eq!(states(metrics(0, 1)), ["problem"]);
+    }
+
+    #[test]
+    fn a_metric_has_a_value_for_each_of_its_labels() {
         let metrics = "# TYPE a counter\na_total{system=\"x\"} 2\na_total{system=\"y}\"} 1\na_total_other 9\nb 4\n";
-        assert!((sum(metrics, "a_total") - 3.0).abs() < f64::EPSILON);
-        assert!((sum(metrics, "b") - 4.0).abs() < f64::EPSILON);
+        assert_eq!(values(metrics, "a_total").collect::<Vec<_>>(), [2.0, 1.0]);
+        assert_eq!(values(metrics, "b").collect::<Vec<_>>(), [4.0]);
     }
 }

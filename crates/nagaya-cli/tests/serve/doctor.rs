@@ -1,5 +1,8 @@
 //! `nagaya doctor`: the checklist for production.
 
+mod files;
+mod store;
+
 use std::fs;
 
 use serde_json::Value as Json;
@@ -138,8 +141,12 @@ fn a_server_with_tls_is_asked_too() {
 }
 
 fn restrict(path: &std::path::Path) {
+    set_mode(path, 0o600);
+}
+
+fn set_mode(path: &std::path::Path, mode: u32) {
     #[cfg(unix)]
-    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("it is ours");
+    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).expect("it is ours");
     #[cfg(not(unix))]
-    let _ = path;
+    let _ = (path, mode);
 }
