@@ -33,7 +33,8 @@ pub(super) fn examine(args: &serve::Args, remembered: &[&str], findings: &mut Ve
         used.push(file("cursor.key"));
     }
     // In the cloud the key of the operator log is derived from that of cursors.
-    if !audit_given && !(is_shared && cursor_given) {
+    let audit_derived = is_shared && cursor_given;
+    if !audit_given && !audit_derived {
         used.push(file("audit.key"));
     }
     findings.extend(used.iter().filter_map(|file| damaged(file)));
