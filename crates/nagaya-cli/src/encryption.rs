@@ -34,6 +34,16 @@ impl EncryptionArgs {
         self.encryption_key_file.as_deref().filter(|file| !file.as_os_str().is_empty())
     }
 
+    /// The flag that gives the same key to another command, after a space; empty if there is none. A command may contain a
+    /// secret, and is not shown.
+    pub(crate) fn as_flag(&self) -> String {
+        match (self.file(), &self.encryption_key_command) {
+            (Some(file), _) => format!(" --encryption-key-file {}", file.display()),
+            (None, Some(command)) if !command.is_empty() => " --encryption-key-command COMMAND".to_owned(),
+            _ => String::new(),
+        }
+    }
+
     /// The key, if one is given.
     pub(crate) fn key(&self) -> anyhow::Result<Option<EncryptionKey>> {
         key_from(self.encryption_key_file.as_deref(), self.encryption_key_command.as_deref())
@@ -55,7 +65,7 @@ pub(crate) fn key_from(file: Option<&Path>, command: Option<&str>) -> anyhow::Re
             warn_if_others_can_read(file);
             (read_small(file)?, file.display().to_string())
         }
-        (None, Some(command)) => (output(command)?, format!("the output of `{command}`")),
+        (None, Some(command)) => (output(command)?, "the output of --encryption-key-command".to_owned()),
         (None, None) => return Ok(None),
     };
     let key = EncryptionKey::parse(&content);
@@ -63,11 +73,11 @@ pub(crate) fn key_from(file: Option<&Path>, command: Option<&str>) -> anyhow::Re
 }
 
 fn output(command: &str) -> anyhow::Result<Vec<u8>> {
-    // Its messages are for the operator; the key is for nobody.
+    // Its messages are for the operator; the key is for nobody. The command is not named: it may contain a secret.
     let run = Command::new("sh").args(["-c", command]).stdin(Stdio::null()).stderr(Stdio::inherit()).output();
-    let run = run.with_context(|| format!("`{command}` cannot be run"))?;
+    let run = run.with_context(|| "the command of --encryption-key-command cannot be run".to_owned())?;
     if !run.status.success() {
-        bail!("`{command}`, which should print the encryption key, failed ({})", run.status);
+        bail!("--encryption-key-command, which should print the encryption key, failed ({})", run.status);
     }
     Ok(run.stdout)
 }
@@ -101,7 +111,7 @@ mod tests {
         assert_eq!(key_from(Some(Path::new("")), Some("")).expect("none"), None);
         for (command, why) in [("exit 3", "exit status: 3"), ("echo short", "is no key")] {
             let refused = key_from(None, Some(command)).expect_err("no key").to_string();
-            assert!(refused.contains(why), "{refused}");
+            assert!(refused.contains(why) && !refused.contains(command), "{refused}");
         }
     }
 }

@@ -31,9 +31,13 @@ mod systems;
 mod tables;
 mod token;
 
-use std::{ffi::OsString, path::Path, process::ExitCode};
+use std::{
+    ffi::{OsStr, OsString},
+    path::Path,
+    process::ExitCode,
+};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 /// Faster than the system's allocator for requests, which make many small allocations that another thread frees.
 #[global_allocator]
@@ -73,10 +77,22 @@ enum Command {
 }
 
 impl Command {
-    /// Whether it writes data or keys. The others write designs and documents, which may be for everyone.
+    /// Whether it writes data or keys, or opens a store. The others write designs and documents, which may be for everyone.
     fn holds_data(&self) -> bool {
-        use Command::{Audit, Events, Keys, Lambda, Seed, Serve, Smoke, Store, Token};
-        matches!(self, Audit(_) | Events(_) | Keys(_) | Lambda(_) | Seed(_) | Serve(_) | Smoke(_) | Store(_) | Token(_))
+        use Command::{Audit, Doctor, Events, Keys, Lambda, Seed, Serve, Smoke, Store, Token};
+        matches!(
+            self,
+            Audit(_)
+                | Doctor(_)
+                | Events(_)
+                | Keys(_)
+                | Lambda(_)
+                | Seed(_)
+                | Serve(_)
+                | Smoke(_)
+                | Store(_)
+                | Token(_)
+        )
     }
 }
 
@@ -88,7 +104,8 @@ enum Outcome {
 }
 
 fn main() -> ExitCode {
-    let command = Cli::parse_from(arguments()).command;
+    let command = Cli::from_arg_matches(&command_line().get_matches_from(arguments()));
+    let command = command.unwrap_or_else(|error| error.exit()).command;
     if command.holds_data() {
         nagaya_embedded::keep_new_files_private();
     }
@@ -134,10 +151,29 @@ const RENAMED: [[&str; 3]; 3] = [
     ["NAGAYA_GRACE", "NAGAYA_SHUTDOWN_DELAY", "--shutdown-delay"],
 ];
 
+/// The variables that must not be set to nothing: without an issuer a server is for development, and nobody wants that because
+/// a template had no value for it.
+const NEVER_EMPTY: [&str; 2] = ["NAGAYA_ISSUER", "NAGAYA_AUDIENCE"];
+
+/// The command line, in which a variable that is set to nothing is as good as unset.
+fn command_line() -> clap::Command {
+    without_empty_variables(Cli::command(), &|name| std::env::var_os(name).is_some_and(|value| value.is_empty()))
+}
+
+fn without_empty_variables(command: clap::Command, is_empty: &dyn Fn(&OsStr) -> bool) -> clap::Command {
+    let command = command.mut_args(|argument| match argument.get_env() {
+        Some(name) if is_empty(name) && !NEVER_EMPTY.iter().any(|known| name == *known) => {
+            argument.env(clap::builder::Resettable::Reset)
+        }
+        _ => argument,
+    });
+    command.mut_subcommands(|subcommand| without_empty_variables(subcommand, is_empty))
+}
+
 /// The arguments of the command. Lambda starts the program as `bootstrap` without any.
 fn arguments() -> Vec<OsString> {
     let mut arguments: Vec<_> = std::env::args_os().collect();
-    if arguments.get(1).is_some_and(|command| command == "serve") {
+    if arguments.get(1).is_some_and(|command| command == "serve" || command == "doctor") {
         add_renamed(&mut arguments, |name| std::env::var_os(name));
     }
     if cfg!(feature = "lambda")
@@ -177,8 +213,6 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

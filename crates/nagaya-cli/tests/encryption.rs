@@ -141,6 +141,11 @@ fn a_running_server_is_encrypted_and_its_key_is_rotated() {
     home.refused("store restore --from @b.nagaya --to @copy", "no key was given");
     let restored = home.json(&format!("store restore --from @b.nagaya --to @copy {TWO}"));
     assert_eq!(restored["contentHash"], backup["contentHash"]);
+    // The commands to run next need the key too.
+    let next = restored["nextCommands"].as_array().expect("a list").iter().filter_map(|line| line.as_str());
+    let with_key: Vec<_> = next.filter(|line| line.contains("--encryption-key-file")).collect();
+    assert!(with_key.iter().any(|line| line.starts_with("nagaya store verify")), "{restored}");
+    assert!(with_key.iter().any(|line| line.starts_with("nagaya serve")), "{restored}");
     assert_eq!(home.run(&format!("store verify --data @copy {TWO}")).status, 0);
     assert_eq!(files_with_secret(&home.path("copy")), [] as [PathBuf; 0]);
 }

@@ -37,7 +37,7 @@ pub use self::{
     extension::{CustomHandler, CustomRoute, Extension, ExtensionFuture, StopSignal},
     identity::{
         Caller, Claims, Grant, Issuer, IssuerError, LocalIssuer, Revocation, RevocationFollower, RevocationStore,
-        Revocations, RevokedSubject, Verifier, http_agent, router as issuer_routes,
+        Revocations, RevokedSubject, Verifier, http_agent, router as issuer_routes, without_credentials,
     },
     limits::{Limits, open_files_limit, raise_open_files_limit},
     openapi::{Document, document},

@@ -176,6 +176,15 @@ fn serve(
             let record = store.encryption_record()?.map(|record| hex(&record));
             send_line(out, &json!({ "answer": { "record": record } }))
         }
+        Some("remembers") => {
+            let mut files = Vec::new();
+            for name in request["files"].as_array().into_iter().flatten().filter_map(Json::as_str) {
+                if store.remembers_file(name)? {
+                    files.push(name);
+                }
+            }
+            send_line(out, &json!({ "answer": { "files": files } }))
+        }
         Some("change-key") => {
             let key = request["key"].as_str().and_then(unhex).and_then(|key| EncryptionKey::parse(&key));
             let key = key.context("`key` is no key")?;

@@ -1,4 +1,4 @@
-//! The files of the data directory: who can read them, the keys, encryption and space.
+//! The files of the data directory: who can read them, and space.
 
 use std::{
     fs, io,
@@ -6,152 +6,147 @@ use std::{
 };
 
 use nagaya_embedded::available_bytes;
-use nagaya_server::System;
 
-use super::{Check, Finding};
+use super::{Check, Finding, State, owner};
 use crate::serve::{self, StoreKind};
 
 /// Files of others that are named.
 const NAMED: usize = 3;
 
-pub(super) fn examine(args: &serve::Args, systems: &[System], findings: &mut Vec<Finding>) {
+pub(super) fn examine(args: &serve::Args, findings: &mut Vec<Finding>) {
     if args.store.kind == StoreKind::Memory {
         return;
     }
     let data = &args.store.data;
     match fs::symlink_metadata(data) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let found = format!("{} does not exist; it is created for its owner alone", data.display());
-            findings.push(Check::Files.ok(found));
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            findings.push(not_there(data));
         }
-        Err(error) => findings.push(Check::Files.problem(
-            format!("{} cannot be read: {error}", data.display()),
-            "run this as the user that runs the server",
-        )),
-        Ok(found) if found.is_symlink() => findings.push(Check::Files.warning(
-            format!("{} is a link", data.display()),
-            "name the directory itself: whoever may change the link chooses the data",
-        )),
-        Ok(_) => findings.push(private(data)),
+        Err(error) => findings.push(unreadable(data, &error)),
+        Ok(found) if found.is_symlink() => {
+            findings.push(Check::Files.warning(
+                format!("{} is a link", data.display()),
+                "name the directory itself: whoever may change the link chooses the data",
+            ));
+            match data.canonicalize() {
+                Ok(real) => findings.extend(Some(directory(&real)).filter(|found| found.state != State::Ok)),
+                Err(error) => findings.push(unreadable(data, &error)),
+            }
+        }
+        Ok(_) => findings.push(directory(data)),
     }
-    findings.push(keys(args));
     if args.store.kind == StoreKind::Embedded {
-        findings.push(encryption(args, systems));
         findings.push(space(args));
     }
 }
 
-/// Whether only their owner can use the files.
-fn private(data: &Path) -> Finding {
-    let mut open = Vec::new();
-    match others_can_use(data, &mut open) {
-        Err(error) => Check::Files.problem(
-            format!("{} cannot be read: {error}", data.display()),
-            "run this as the user that runs the server",
+fn unreadable(path: &Path, error: &io::Error) -> Finding {
+    Check::Files
+        .problem(format!("{} cannot be read: {error}", path.display()), "run this as the user that runs the server")
+}
+
+/// A directory that the server has to create.
+fn not_there(data: &Path) -> Finding {
+    let absolute = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
+    let parent = absolute.ancestors().skip(1).find(|path| path.exists()).unwrap_or(Path::new("/"));
+    let why = match () {
+        () if !parent.is_dir() => "is a file",
+        () if !owner::can_write(parent) => "cannot be written by this user",
+        () => {
+            return Check::Files.ok(format!("{} does not exist; it is created for its owner alone", data.display()));
+        }
+    };
+    Check::Files.problem(
+        format!("{} does not exist and cannot be created: {} {why}", data.display(), parent.display()),
+        "create it for the user that runs the server, or name another directory with --data",
+    )
+}
+
+/// Whether only their owner can use the files of a directory, and is who runs this.
+fn directory(data: &Path) -> Finding {
+    if !data.is_dir() {
+        let found = format!("{} is a file, not a directory", data.display());
+        return Check::Files.problem(found, "name the directory of the store with --data");
+    }
+    if fs::metadata(data).is_ok_and(|found| owner::is_other(&found)) {
+        return of_another(&[data.to_owned()]);
+    }
+    let mut found = Found::default();
+    match look(data, &mut found) {
+        Err(error) => unreadable(data, &error),
+        Ok(()) if !found.foreign.is_empty() => of_another(&found.foreign),
+        Ok(()) if !owner::can_write(data) => Check::Files.problem(
+            format!("{} cannot be written by this user", data.display()),
+            format!("chmod u+rwx {}", data.display()),
         ),
-        Ok(()) if open.is_empty() => {
+        Ok(()) if found.open.is_empty() => {
             Check::Files.ok(format!("only their owner can use the files in {}", data.display()))
         }
-        Ok(()) => {
-            let named: Vec<_> = open.iter().take(NAMED).map(|path| path.display().to_string()).collect();
-            let more = if open.len() > NAMED { format!(" and {} more", open.len() - NAMED) } else { String::new() };
-            Check::Files.problem(
-                format!("others can use {}{more}", named.join(", ")),
-                format!("chmod -R go= {}; `nagaya serve` does so at its next start", data.display()),
-            )
-        }
+        Ok(()) => Check::Files.problem(
+            format!("others can use {}", named(&found.open)),
+            format!("chmod -R go= {}; `nagaya serve` does so at its next start", data.display()),
+        ),
     }
 }
 
-#[cfg(unix)]
-fn others_can_use(path: &Path, open: &mut Vec<PathBuf>) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let found = match fs::symlink_metadata(path) {
+fn of_another(paths: &[PathBuf]) -> Finding {
+    Check::Files.problem(
+        format!("another user owns {}", named(paths)),
+        "run this as the user that runs the server, or chown the files to that user",
+    )
+}
+
+/// The first of some paths, and how many more there are.
+fn named(paths: &[PathBuf]) -> String {
+    let shown: Vec<_> = paths.iter().take(NAMED).map(|path| path.display().to_string()).collect();
+    let more = if paths.len() > NAMED { format!(" and {} more", paths.len() - NAMED) } else { String::new() };
+    format!("{}{more}", shown.join(", "))
+}
+
+/// What is wrong with files.
+#[derive(Debug, Default)]
+struct Found {
+    /// Those that others can use.
+    open: Vec<PathBuf>,
+    /// Those that another user owns.
+    foreign: Vec<PathBuf>,
+}
+
+fn look(path: &Path, found: &mut Found) -> io::Result<()> {
+    let metadata = match fs::symlink_metadata(path) {
         // A server that runs removes files.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        found => found?,
+        metadata => metadata?,
     };
-    if found.is_symlink() {
+    if metadata.is_symlink() {
         return Ok(());
     }
-    if found.permissions().mode() & 0o077 != 0 {
-        open.push(path.to_owned());
+    if owner::others_can_use(&metadata) {
+        found.open.push(path.to_owned());
     }
-    if found.is_dir() {
+    if owner::is_other(&metadata) {
+        found.foreign.push(path.to_owned());
+    }
+    if metadata.is_dir() {
         for entry in fs::read_dir(path)? {
-            others_can_use(&entry?.path(), open)?;
+            look(&entry?.path(), found)?;
         }
     }
     Ok(())
 }
 
-#[cfg(not(unix))]
-fn others_can_use(_: &Path, _: &mut Vec<PathBuf>) -> io::Result<()> {
-    Ok(())
-}
-
-/// The keys that servers share, or that outlive a restart.
-fn keys(args: &serve::Args) -> Finding {
-    let kinds = [("NAGAYA_CURSOR_KEY", "cursor.key"), ("NAGAYA_AUDIT_KEY", "audit.key")];
-    let in_files = kinds.into_iter().filter(|(variable, _)| std::env::var_os(variable).is_none());
-    match args.store.kind {
-        StoreKind::Dynamodb | StoreKind::Cosmos => {
-            let missing: Vec<_> = in_files.map(|(variable, _)| variable).collect();
-            if missing.is_empty() {
-                return Check::Keys.ok("the keys are given, and servers can share them");
-            }
-            Check::Keys.warning(
-                "each server has keys of its own, for cursors or for the operator log",
-                format!("set {} to the same key for all servers, if there are several", missing.join(" and ")),
-            )
-        }
-        StoreKind::Embedded if args.store.data.join("data").is_dir() => {
-            let missing: Vec<_> = in_files.map(|(_, file)| args.store.data.join(file)).collect();
-            match missing.iter().find(|file| !file.is_file()) {
-                None => Check::Keys.ok("the keys of cursors and of the operator log are there"),
-                Some(file) => Check::Keys.warning(
-                    format!("{} is not there", file.display()),
-                    "take it from a backup, unless no server has used the directory yet",
-                ),
-            }
-        }
-        _ => Check::Keys.ok("keys are given, or created at the first start"),
+/// What is wrong with the permissions of a secret key outside the data directory. The administrator may own it.
+pub(super) fn key_file(check: Check, file: &Path) -> Option<Finding> {
+    // A file that cannot be read is reported by what reads it.
+    let metadata = fs::metadata(file).ok()?;
+    if owner::is_other(&metadata) && !owner::is_of_administrator(&metadata) {
+        return Some(check.problem(
+            format!("another user owns {}", file.display()),
+            "run this as the user that runs the server, or chown the file to that user",
+        ));
     }
-}
-
-fn encryption(args: &serve::Args, systems: &[System]) -> Finding {
-    let encryption = args.store.directory.encryption();
-    let file = encryption.file();
-    match encryption.key() {
-        Err(error) => Check::Encryption.problem(format!("{error:#}"), "correct --encryption-key-file or -command"),
-        Ok(None) => {
-            let wants = |system: &&System| system.design.tables.iter().any(|table| table.kms);
-            let wanting: Vec<_> = systems.iter().filter(wants).map(|system| system.name.as_str()).collect();
-            let remedy = "give --encryption-key-file or --encryption-key-command; see docs/how-to/encrypt-the-store.md";
-            match wanting.is_empty() {
-                true => Check::Encryption.warning("the store is not encrypted", remedy),
-                false => Check::Encryption.problem(
-                    format!(
-                        "{} want encrypted tables (`encryption = \"kms\"`), and no key is given",
-                        wanting.join(", ")
-                    ),
-                    remedy,
-                ),
-            }
-        }
-        Ok(Some(_)) => match file {
-            Some(file) if is_inside(file, &args.store.data) => Check::Encryption.problem(
-                format!("{} is in the directory that it encrypts", file.display()),
-                "keep the key elsewhere: a copy of the directory must not contain it",
-            ),
-            _ => Check::Encryption.ok("a key is given, and can be used"),
-        },
-    }
-}
-
-fn is_inside(file: &Path, directory: &Path) -> bool {
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    real(file).starts_with(real(directory))
+    let found = format!("others can use {}", file.display());
+    owner::others_can_use(&metadata).then(|| check.warning(found, format!("chmod 600 {}", file.display())))
 }
 
 fn space(args: &serve::Args) -> Finding {

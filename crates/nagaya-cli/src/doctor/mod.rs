@@ -3,9 +3,12 @@
 //! Each check has a section in `docs/how-to/go-to-production.md`.
 
 mod designs;
+mod encryption;
 mod files;
 mod identity;
+mod keys;
 mod network;
+mod owner;
 mod running;
 mod store;
 
@@ -14,12 +17,12 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use super::{Outcome, serve};
-use crate::output::print;
+use crate::{output::print, serve::StoreKind};
 
 /// Verify the settings, files, store and server for production
 ///
-/// Give it the flags and variables of `nagaya serve`: it reads them in the same way, and changes nothing. The checklist is
-/// docs/how-to/go-to-production.md.
+/// Give it the flags and variables of `nagaya serve`: it reads them in the same way, and changes no data. It opens the
+/// embedded store if no server has it open. The checklist is docs/how-to/go-to-production.md.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  nagaya doctor todo --issuer https://id.example.com --audience todo --behind-proxy\n  nagaya doctor \
@@ -172,7 +175,14 @@ async fn examine(args: &serve::Args) -> Vec<Finding> {
     let systems = designs::examine(args, &mut findings);
     network::examine(args, &mut findings);
     identity::examine(args, &systems, &mut findings).await;
-    files::examine(args, &systems, &mut findings);
+    files::examine(args, &mut findings);
+    let mut remembered = Vec::new();
+    if args.store.kind == StoreKind::Embedded {
+        // Opening a store makes its files private, which would hide what is wrong with them.
+        let is_fine = !findings.iter().any(|each| each.check == Check::Files && each.state == State::Problem);
+        remembered = encryption::examine(args, &systems, is_fine, &mut findings);
+    }
+    keys::examine(args, &remembered, &mut findings);
     store::examine(args, &systems, &mut findings).await;
     running::examine(args, &mut findings).await;
     findings.push(

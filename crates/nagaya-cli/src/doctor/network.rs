@@ -1,8 +1,10 @@
 //! Production mode, listeners, proxies and limits.
 
+use std::net::SocketAddr;
+
 use nagaya_server::open_files_limit;
 
-use super::{Check, Finding};
+use super::{Check, Finding, files};
 use crate::serve;
 
 /// Open files below which many clients cannot connect.
@@ -19,8 +21,13 @@ pub(super) fn examine(args: &serve::Args, findings: &mut Vec<Finding>) {
         ),
     });
     findings.push(transport(args));
+    findings.extend(network.tls_key().and_then(|key| files::key_file(Check::Transport, key)));
     let admin = network.admin_address();
     findings.push(match admin {
+        Some(address) if is_taken_by(address, network.address()) => Check::AdminListener.problem(
+            format!("--admin-listen and --listen want the same port: {address} and {}", network.address()),
+            "`nagaya serve` cannot listen twice: give --admin-listen another port",
+        ),
         Some(address) if !address.ip().is_loopback() => Check::AdminListener.warning(
             format!("others can reach health, readiness and metrics at {address}"),
             "let only your monitoring reach it, or listen on 127.0.0.1",
@@ -34,6 +41,13 @@ pub(super) fn examine(args: &serve::Args, findings: &mut Vec<Finding>) {
         Err(error) => Check::Cors.problem(error.to_string(), "correct --cors-origin"),
     });
     findings.push(limits(args));
+}
+
+/// Whether one address cannot be listened on beside the other.
+fn is_taken_by(admin: SocketAddr, public: SocketAddr) -> bool {
+    let is_same = admin.ip().to_canonical() == public.ip().to_canonical();
+    let is_any = admin.ip().is_unspecified() || public.ip().is_unspecified();
+    admin.port() != 0 && admin.port() == public.port() && (is_same || is_any)
 }
 
 fn transport(args: &serve::Args) -> Finding {

@@ -33,6 +33,11 @@ impl EmbeddedStoreArgs {
         &self.encryption
     }
 
+    /// Whether keys that are lost are replaced.
+    pub(crate) fn makes_new_keys(&self) -> bool {
+        self.new_keys
+    }
+
     /// Free bytes below which writes are refused.
     pub(crate) fn min_free_space(&self) -> u64 {
         self.min_free_space

@@ -23,7 +23,7 @@ pub(super) use self::{
     listen::stop_signal,
     opened_store::OpenedStore,
     plans::PlanArgs,
-    store_args::Tables,
+    store_args::{AUDIT_KEY, CURSOR_KEY, Tables, keys_in_variable},
     tokens::{Audiences, TokenAgeArgs, TokenArgs},
 };
 use self::{

@@ -2,7 +2,7 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context as _, bail};
@@ -108,6 +108,11 @@ impl Network {
         let (Some(certificates), Some(key)) = (self.tls_cert.clone(), self.tls_key.clone()) else { return Ok(None) };
         let client_authorities = self.tls_client_ca.clone();
         Ok(Some(Tls::open(TlsFiles { certificates, key, client_authorities }).context("TLS cannot be set up")?))
+    }
+
+    /// The private key of the certificate, if there is one.
+    pub(crate) fn tls_key(&self) -> Option<&Path> {
+        self.tls_key.as_deref()
     }
 
     /// Whether the server does TLS itself.

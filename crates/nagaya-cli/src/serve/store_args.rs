@@ -244,12 +244,12 @@ impl StoreArgs {
 }
 
 /// The variable with the keys of cursors.
-const CURSOR_KEY: &str = "NAGAYA_CURSOR_KEY";
+pub(crate) const CURSOR_KEY: &str = "NAGAYA_CURSOR_KEY";
 /// The variable with the keys of the operator log.
-const AUDIT_KEY: &str = "NAGAYA_AUDIT_KEY";
+pub(crate) const AUDIT_KEY: &str = "NAGAYA_AUDIT_KEY";
 
 /// The keys in a variable, the newest first; `None` if it is not set.
-fn keys_in_variable(name: &str) -> anyhow::Result<Option<Vec<SecretKey>>> {
+pub(crate) fn keys_in_variable(name: &str) -> anyhow::Result<Option<Vec<SecretKey>>> {
     let Some(text) = std::env::var_os(name) else { return Ok(None) };
     let keys = text.to_str().and_then(|text| text.split(',').map(|key| parse_key(key.trim())).collect());
     let wrong = || format!("{name} is not 64 hexadecimal digits, or several such keys with commas between them");

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow, bail};
-use nagaya_embedded::{EmbeddedStore, Keyring, Options, is_in_use};
+use nagaya_embedded::{EmbeddedStore, EncryptionKey, Keyring, Options, is_in_use};
 use serde_json::json;
 
 use super::failure::StoreFailure;
@@ -73,10 +73,15 @@ fn try_open(directory: &DirectoryArgs) -> anyhow::Result<Result<EmbeddedStore, n
         };
         bail!("{} is not the directory of a store; {there}", directory.data.display());
     }
-    // Nothing expires during maintenance.
-    let encryption_key = directory.encryption.key()?;
-    let options = Options { sweep_interval: None, encryption_key, ..Options::default() };
-    Ok(EmbeddedStore::open(&directory.data, options))
+    Ok(open_for_maintenance(&directory.data, directory.encryption.key()?))
+}
+
+/// Opens a store in which nothing expires meanwhile.
+pub(crate) fn open_for_maintenance(
+    data: &Path,
+    encryption_key: Option<EncryptionKey>,
+) -> Result<EmbeddedStore, nagaya_store::Error> {
+    EmbeddedStore::open(data, Options { sweep_interval: None, encryption_key, ..Options::default() })
 }
 
 impl Access {

@@ -125,7 +125,7 @@ fn keys_of(args: &Args, chain: &[VerifiedBackup]) -> anyhow::Result<Vec<KeyFile>
 
 /// The commands that show whether a restored directory is sound.
 fn next_steps(args: &Args, restored: &RestoreSummary) -> anyhow::Result<Vec<String>> {
-    let to = args.to.display();
+    let to = format!("{}{}", args.to.display(), args.directory.encryption.as_flag());
     let mut next = vec![format!("nagaya store verify --data {to}")];
     let kept = |name: &str| restored.tables.iter().any(|table| table.starts_with(&format!("{name}/")));
     let kept: Vec<_> =
@@ -135,9 +135,9 @@ fn next_steps(args: &Args, restored: &RestoreSummary) -> anyhow::Result<Vec<Stri
             next.push(format!("nagaya events rebuild {name} {} --verify-only --data {to}", projection.entity()));
         }
     }
-    next.push(serve_command(&restored.tables, &to.to_string()));
+    next.push(serve_command(&restored.tables, &to));
     for System { name, .. } in kept.iter().filter(|system| system.smoke_test.is_some()) {
-        next.push(format!("nagaya smoke {name} --url http://127.0.0.1:8080 --data {to}"));
+        next.push(format!("nagaya smoke {name} --url http://127.0.0.1:8080 --data {}", args.to.display()));
     }
     Ok(next)
 }

@@ -34,6 +34,12 @@ pub(super) struct ListArgs {
     json: bool,
 }
 
+impl ListArgs {
+    fn has_local_issuer(&self) -> bool {
+        self.store.data.join("issuer/keys.json").exists()
+    }
+}
+
 /// Refuse tokens before they expire
 ///
 /// Running servers follow within seconds. The embedded store has the list beside the keys in its directory, DynamoDB in the
@@ -56,9 +62,9 @@ pub(super) struct RevokeArgs {
     /// All tokens that name a tenant
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
-    /// The issuer of the user's tokens: its URL, or `local`
-    #[arg(long, value_name = "URL", default_value = "local", env = "NAGAYA_ISSUER")]
-    issuer: String,
+    /// The issuer of the user's tokens: its URL, or `local`, which is the default where the data directory has a local issuer
+    #[arg(long, value_name = "URL", env = "NAGAYA_ISSUER")]
+    issuer: Option<String>,
     /// Only tokens that were issued before this instant, such as 2026-01-31T09:30:00Z; by default now
     #[arg(long, value_name = "INSTANT", value_parser = parse_instant)]
     before: Option<Timestamp>,
@@ -71,11 +77,23 @@ fn parse_instant(text: &str) -> Result<Timestamp, &'static str> {
 }
 
 impl RevokeArgs {
+    /// The issuer of a user. A server without a local issuer accepts no tokens of it: revoking them would refuse nothing.
+    fn issuer(&self) -> anyhow::Result<String> {
+        match &self.issuer {
+            Some(issuer) => Ok(issuer.clone()),
+            None if self.list.has_local_issuer() => Ok("local".to_owned()),
+            None => bail!(
+                "--user: {} has no local issuer, so the user is one of another issuer; give --issuer URL, as to the server",
+                self.list.store.data.display()
+            ),
+        }
+    }
+
     fn revocation(&self, now: Timestamp) -> anyhow::Result<Revocation> {
         let (subject, default) = match (&self.jti, &self.user, &self.tenant) {
             (Some(id), _, _) => (RevokedSubject::Token(id.clone()), now.as_second() + CLOCK_DIFFERENCE),
             (_, Some(user), _) => {
-                let subject = RevokedSubject::User { issuer: self.issuer.clone(), id: user.clone() };
+                let subject = RevokedSubject::User { issuer: self.issuer()?, id: user.clone() };
                 (subject, now.as_second() + 1)
             }
             (_, _, tenant) => (RevokedSubject::Tenant(tenant.clone().unwrap_or_default()), now.as_second() + 1),
@@ -164,7 +182,7 @@ async fn open(args: &ListArgs) -> anyhow::Result<Option<Vec<(String, RevocationS
             StoreKind::Embedded => {
                 let data = &args.store.data;
                 // A typo in the name must not create a list that no server follows.
-                if !is_store(data)? && !data.join("issuer/keys.json").exists() {
+                if !is_store(data)? && !args.has_local_issuer() {
                     bail!("{} is not the directory of a server; name it with --data", data.display());
                 }
                 RevocationStore::in_directory(data, &system.name)?

@@ -1,14 +1,28 @@
 //! `nagaya doctor`: the checklist for production.
 
+mod files;
+mod store;
+
 use std::fs;
 
 use serde_json::Value as Json;
 
-use super::{common::nagaya, serve, text};
+use super::{
+    common::{Run, nagaya, nagaya_in, root},
+    serve, text,
+};
 
 /// The findings with these arguments: whether the command is satisfied, and the state of each check.
 fn doctor(args: &[&str]) -> (bool, Vec<(String, String, String)>) {
-    let run = nagaya(&[&["doctor", "--json"], args].concat());
+    doctor_in(args, &[])
+}
+
+/// The same with variables in its environment.
+fn doctor_in(args: &[&str], variables: &[(&str, &str)]) -> (bool, Vec<(String, String, String)>) {
+    findings(&nagaya_in(&[&["doctor", "--json"], args].concat(), "", variables))
+}
+
+fn findings(run: &Run) -> (bool, Vec<(String, String, String)>) {
     let found: Json = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run}"));
     let text = |finding: &Json, name: &str| finding[name].as_str().expect("text").to_owned();
     let findings = found["findings"].as_array().expect("a list").iter();
@@ -99,9 +113,40 @@ fn a_server_with_the_settings_of_the_checklist_has_no_problem() {
     );
 }
 
+/// Beside a server with TLS, whose certificate this machine trusts or not.
+#[test]
+fn a_server_with_tls_is_asked_too() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let fixture = |name: &str| root().join("crates/nagaya-server/tests/limits/tls").join(name);
+    let (certificate, authority, key) = (fixture("server.pem"), fixture("ca.pem"), directory.path().join("tls.key"));
+    fs::copy(fixture("server.key.pem"), &key).expect("a copy");
+    restrict(&key);
+    let settings = ["todo", "--data", text(&data), "--tls-cert", text(&certificate), "--tls-key", text(&key)];
+    let server = serve(&settings, &[]);
+    let address = |url: &str| url.rsplit('/').next().expect("an address").to_owned();
+    let (public, admin) = (address(server.url()), address(server.admin_url()));
+    let running = [&settings[..], &["--listen", &public, "--admin-listen", &admin]].concat();
+    let state_of = |variables: &[(&str, &str)]| {
+        let (_, found) = doctor_in(&running, variables);
+        let running: Vec<_> = found.into_iter().filter(|(check, ..)| check == "Running server").collect();
+        assert_eq!(running.len(), 1, "{running:?}");
+        running[0].clone()
+    };
+    let (_, state, found) = state_of(&[("SSL_CERT_FILE", text(&authority))]);
+    assert_eq!(state, "ok", "{found}");
+    // A machine that does not trust it cannot say what clients see.
+    let (_, state, found) = state_of(&[("SSL_CERT_FILE", text(&key))]);
+    assert_eq!(state, "warning", "{found}");
+}
+
 fn restrict(path: &std::path::Path) {
+    set_mode(path, 0o600);
+}
+
+fn set_mode(path: &std::path::Path, mode: u32) {
     #[cfg(unix)]
-    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("it is ours");
+    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).expect("it is ours");
     #[cfg(not(unix))]
-    let _ = path;
+    let _ = (path, mode);
 }

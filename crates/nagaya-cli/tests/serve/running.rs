@@ -144,6 +144,24 @@ fn a_running_server_refuses_a_revoked_token_within_seconds() {
     assert!(run.status == 2 && run.stderr.contains("--data") && !typo.exists(), "{run}");
 }
 
+/// A server in production has no local issuer: without the name of its issuer nothing would be refused.
+#[test]
+fn a_user_of_a_production_server_is_not_revoked_without_its_issuer() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let issuer = serve(&["todo", "--store", "memory"], &[]);
+    let production = ["todo", "--data", text(&data), "--issuer", issuer.url(), "--audience", "todo", "--behind-proxy"];
+    let serving = serve(&production, &[]);
+    let revoke = |more: &[&str]| {
+        nagaya(&[&["token", "revoke", "--system", "todo", "--data", text(&data), "--user", "u1"], more].concat())
+    };
+    let run = revoke(&[]);
+    assert!(run.status == 2 && run.stderr.contains("give --issuer URL"), "{run}");
+    let run = revoke(&["--issuer", issuer.url()]);
+    assert!(run.status == 0 && run.stdout.contains(issuer.url()), "{run}");
+    drop(serving);
+}
+
 /// A typo in the directory is reported, and nothing is created there.
 #[test]
 fn a_token_is_not_issued_for_a_directory_without_keys() {

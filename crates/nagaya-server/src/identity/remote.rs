@@ -28,7 +28,10 @@ impl RemoteIssuer {
     pub(super) fn new(issuer: &str, keys: Option<&str>) -> Result<Self, IssuerError> {
         check(issuer, true)?;
         if issuer.contains(['?', '#']) {
-            return Err(IssuerError::new(format!("{issuer} is not an issuer: its URL has no query and no fragment")));
+            let shown = issuer.split(['?', '#']).next().unwrap_or_default();
+            return Err(IssuerError::new(format!(
+                "{shown} with a query or a fragment is not an issuer: its URL has neither"
+            )));
         }
         keys.map_or(Ok(()), |keys| check(keys, true))?;
         Ok(RemoteIssuer { issuer: issuer.to_owned(), keys: keys.map(str::to_owned) })
@@ -75,17 +78,30 @@ impl RemoteIssuer {
 
 /// Accepts HTTPS, and plain HTTP only on a loopback address.
 fn check(url: &str, plain: bool) -> Result<(), IssuerError> {
-    let bad = |why: &str| Err(IssuerError::new(format!("{url} cannot be used as the URL of an issuer: {why}")));
+    let bad = |why: &str| {
+        let shown = without_credentials(url);
+        Err(IssuerError::new(format!("{shown} cannot be used as the URL of an issuer: {why}")))
+    };
     let Ok(uri) = url.parse::<Uri>() else { return bad("it is not a URL") };
     let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else { return bad("it is not a URL") };
     if authority.as_str().contains('@') {
-        return bad("it has a user");
+        return bad("it has a user or a password");
     }
     match scheme {
         "https" => Ok(()),
         "http" if plain && is_loopback(authority.host()) => Ok(()),
         "http" => bad("it is not HTTPS, so that an attacker on the network could replace the keys"),
         _ => bad("it is neither HTTPS nor HTTP"),
+    }
+}
+
+/// A URL for messages: without the user and the password that it may have.
+pub fn without_credentials(url: &str) -> String {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let end = url[start..].find(['/', '?', '#']).map_or(url.len(), |at| start + at);
+    match url[start..end].rfind('@') {
+        Some(at) => format!("{}…{}", &url[..start], &url[start + at..]),
+        None => url.to_owned(),
     }
 }
 
@@ -127,7 +143,17 @@ fn get(agent: &Agent, url: &str) -> Result<Json, IssuerError> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::{RemoteIssuer, check, without_credentials};
+
+    #[test]
+    fn a_refused_url_is_shown_without_its_password() {
+        for url in ["https://ann:s3cret@a.example/x", "ann:s3cret@a.example", "https://a.example/?key=s3cret"] {
+            let refused = RemoteIssuer::new(url, None).err().expect(url).to_string();
+            assert!(refused.contains("a.example") && !refused.contains("s3cret"), "{refused}");
+        }
+        assert_eq!(without_credentials("https://a:b@c@d.example/@e"), "https://…@d.example/@e");
+        assert_eq!(without_credentials("http://127.0.0.1:1/x@y"), "http://127.0.0.1:1/x@y");
+    }
 
     #[test]
     fn plain_http_stays_on_this_machine() {

@@ -133,7 +133,8 @@ impl LocalIssuer {
         let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
         if host.is_none_or(str::is_empty) || url.contains(|each: char| "?#".contains(each) || each.is_whitespace()) {
             return Err(IssuerError::new(format!(
-                "`{url}` is not the URL of a server, such as https://api.example.com"
+                "`{}` is not the URL of a server, such as https://api.example.com",
+                super::without_credentials(url)
             )));
         }
         Ok(())

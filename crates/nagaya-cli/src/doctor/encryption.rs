@@ -1,0 +1,132 @@
+//! Encryption at rest: the key that is given, and the one that the store wants.
+
+use std::path::Path;
+
+use nagaya_embedded::{EncryptionKey, Keyring, is_in_use};
+use nagaya_server::System;
+use serde_json::json;
+
+use super::{Check, Finding, files, keys};
+use crate::{
+    control::Connection,
+    hex::unhex,
+    serve,
+    store::{is_store, open_for_maintenance},
+};
+
+/// What to do about a key that does not fit.
+const REMEDY: &str = "`nagaya serve` refuses this: correct --encryption-key-file or --encryption-key-command, and see \
+                      docs/how-to/encrypt-the-store.md";
+
+/// What the store says about itself.
+struct Contents {
+    is_encrypted: bool,
+    /// The key files that it has had.
+    remembered: Vec<&'static str>,
+}
+
+/// Checks the key against the store; the key files that the store has had. `is_safe_to_open`: opening the store would not hide
+/// what the checks of files have found.
+pub(super) fn examine(
+    args: &serve::Args,
+    systems: &[System],
+    is_safe_to_open: bool,
+    findings: &mut Vec<Finding>,
+) -> Vec<&'static str> {
+    let encryption = args.store.directory.encryption();
+    let key = match encryption.key() {
+        Ok(key) => key,
+        Err(error) => {
+            findings.push(Check::Encryption.problem(format!("{error:#}"), REMEDY));
+            return Vec::new();
+        }
+    };
+    findings.extend(encryption.file().and_then(|file| files::key_file(Check::Encryption, file)));
+    let contents = match contents(&args.store.data, key.as_ref(), is_safe_to_open) {
+        Ok(contents) => contents,
+        Err(finding) => {
+            findings.push(finding);
+            return Vec::new();
+        }
+    };
+    let is_encrypted = contents.as_ref().is_some_and(|contents| contents.is_encrypted);
+    findings.push(match (&key, encryption.file()) {
+        (None, _) => without_key(systems),
+        (Some(_), Some(file)) if is_inside(file, &args.store.data) => Check::Encryption.problem(
+            format!("{} is in the directory that it encrypts", file.display()),
+            "keep the key elsewhere: a copy of the directory must not contain it",
+        ),
+        (Some(_), _) if is_encrypted => Check::Encryption.ok("the store is encrypted, and the key fits"),
+        (Some(_), _) => Check::Encryption.ok("a key is given; a new store is encrypted with it"),
+    });
+    contents.map(|contents| contents.remembered).unwrap_or_default()
+}
+
+fn without_key(systems: &[System]) -> Finding {
+    let wants = |system: &&System| system.design.tables.iter().any(|table| table.kms);
+    let wanting: Vec<_> = systems.iter().filter(wants).map(|system| system.name.as_str()).collect();
+    let remedy = "give --encryption-key-file or --encryption-key-command; see docs/how-to/encrypt-the-store.md";
+    match wanting.is_empty() {
+        true => Check::Encryption.warning("the store is not encrypted", remedy),
+        false => Check::Encryption.problem(
+            format!("{} want encrypted tables (`encryption = \"kms\"`), and no key is given", wanting.join(", ")),
+            remedy,
+        ),
+    }
+}
+
+/// Opens the store, or asks the server that has it open; `None` if there is no store yet.
+fn contents(data: &Path, key: Option<&EncryptionKey>, is_safe_to_open: bool) -> Result<Option<Contents>, Finding> {
+    let unknown = |why: String| Check::Encryption.unknown(format!("whether the key fits the store: {why}"));
+    match is_store(data) {
+        Ok(true) => {}
+        Ok(false) => return Ok(None),
+        Err(error) => return Err(unknown(format!("{error:#}"))),
+    }
+    if let Ok(server) = Connection::open(data) {
+        return of_server(server, data, key).map(Some);
+    }
+    if !is_safe_to_open {
+        return Err(unknown("correct the files first; the store is opened only then".to_owned()));
+    }
+    let store = match open_for_maintenance(data, key.cloned()) {
+        Ok(store) => store,
+        Err(error) if is_in_use(&error) => return Err(unknown(error.to_string())),
+        Err(error) => return Err(Check::Encryption.problem(format!("the store cannot be opened: {error}"), REMEDY)),
+    };
+    // What cannot be read is not known to be lost.
+    let had = |name: &&str| store.remembers_file(name).unwrap_or(false);
+    let remembered = keys::REMEMBERED.into_iter().filter(had).collect();
+    Ok(Some(Contents { is_encrypted: store.keyring().operator_key().is_some(), remembered }))
+}
+
+fn of_server(server: Connection, data: &Path, key: Option<&EncryptionKey>) -> Result<Contents, Finding> {
+    let answer = server.ask(&json!({ "do": "encryption" }), &mut |_| {});
+    let record = match &answer {
+        Ok(answer) => answer["record"].as_str().and_then(unhex),
+        Err(error) => return Err(Check::Encryption.unknown(format!("whether the key fits the store: {error:#}"))),
+    };
+    let refused = |why: String| Err(Check::Encryption.problem(why, REMEDY));
+    let is_encrypted = match (record, key) {
+        (None, None) => false,
+        (None, Some(_)) => {
+            return refused("a key is given, and the store that a server has open is not encrypted".into());
+        }
+        (Some(_), None) => return refused("the store that a server has open is encrypted, and no key is given".into()),
+        (Some(record), Some(key)) => match Keyring::from_record(&record, key) {
+            Ok(_) => true,
+            Err(error) => return refused(format!("the key does not fit the store that a server has open: {error}")),
+        },
+    };
+    let asked = Connection::open(data)
+        .and_then(|server| server.ask(&json!({ "do": "remembers", "files": keys::REMEMBERED }), &mut |_| {}));
+    // A server of another version does not know the question.
+    let known = asked.ok().and_then(|answer| answer["files"].as_array().cloned()).unwrap_or_default();
+    let remembered = keys::REMEMBERED.into_iter().filter(|name| known.iter().any(|known| known == name)).collect();
+    Ok(Contents { is_encrypted, remembered })
+}
+
+fn is_inside(file: &Path, directory: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    real(file).starts_with(real(directory))
+}

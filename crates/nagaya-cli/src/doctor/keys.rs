@@ -1,0 +1,87 @@
+//! The keys of cursors, of logs and of the operator log: what `nagaya serve` would use.
+
+use std::path::PathBuf;
+
+use super::{Check, Finding};
+use crate::{
+    key_file,
+    serve::{self, AUDIT_KEY, CURSOR_KEY, StoreKind, keys_in_variable},
+};
+
+/// The key files whose loss is noticed.
+pub(super) const REMEMBERED: [&str; 2] = ["cursor.key", "audit.key"];
+
+/// Checks the keys. `remembered` are the key files that the store has had.
+pub(super) fn examine(args: &serve::Args, remembered: &[&str], findings: &mut Vec<Finding>) {
+    if args.store.kind == StoreKind::Memory {
+        return;
+    }
+    let before = findings.len();
+    let mut given = |variable: &str| match keys_in_variable(variable) {
+        Ok(keys) => keys.is_some(),
+        Err(error) => {
+            let remedy = format!("`nagaya serve` refuses it: set {variable} to a key, or do not set it");
+            findings.push(Check::Keys.problem(format!("{error:#}"), remedy));
+            true
+        }
+    };
+    let (cursor_given, audit_given) = (given(CURSOR_KEY), given(AUDIT_KEY));
+    let is_shared = matches!(args.store.kind, StoreKind::Dynamodb | StoreKind::Cosmos);
+    let file = |name: &str| args.store.data.join(name);
+    let mut used = vec![file("log.key")];
+    if !cursor_given {
+        used.push(file("cursor.key"));
+    }
+    // In the cloud the key of the operator log is derived from that of cursors.
+    let audit_derived = is_shared && cursor_given;
+    if !audit_given && !audit_derived {
+        used.push(file("audit.key"));
+    }
+    findings.extend(used.iter().filter_map(|file| damaged(file)));
+    let lost = |file: &PathBuf| !file.exists() && remembered.iter().any(|name| file.ends_with(name));
+    for file in used.iter().filter(|file| lost(file)) {
+        let found = format!("{} is gone, although the store had it", file.display());
+        findings.push(match args.store.directory.makes_new_keys() {
+            true => Check::Keys.warning(
+                format!("{found}; --new-keys creates another"),
+                "tokens and cursors issued earlier are refused then: leave --new-keys out after one start",
+            ),
+            false => Check::Keys.problem(
+                found,
+                "`nagaya serve` refuses to start: copy it back or take it from a backup; or start once with --new-keys",
+            ),
+        });
+    }
+    if findings.len() > before {
+        return;
+    }
+    findings.push(match args.store.kind {
+        StoreKind::Dynamodb | StoreKind::Cosmos if cursor_given => {
+            Check::Keys.ok("the keys are given, and servers can share them")
+        }
+        StoreKind::Dynamodb | StoreKind::Cosmos => Check::Keys.warning(
+            "each server has keys of its own, for cursors or for the operator log",
+            format!(
+                "set {CURSOR_KEY} to the same key for all servers, if there are several; that of the operator log is derived \
+                 from it unless {AUDIT_KEY} is set"
+            ),
+        ),
+        StoreKind::Embedded if args.store.data.join("data").is_dir() => {
+            match used.iter().find(|file| !file.is_file() && !file.ends_with("log.key")) {
+                None => Check::Keys.ok("the keys of cursors and of the operator log are there"),
+                Some(file) => Check::Keys.warning(
+                    format!("{} is not there", file.display()),
+                    "take it from a backup, unless no server has used the directory yet",
+                ),
+            }
+        }
+        _ => Check::Keys.ok("keys are given, or created at the first start"),
+    });
+}
+
+/// A file that `nagaya serve` cannot use.
+fn damaged(file: &std::path::Path) -> Option<Finding> {
+    let error = key_file::read(file).err()?;
+    let remedy = "`nagaya serve` refuses it: take the file from a backup";
+    Some(Check::Keys.problem(format!("{error:#}"), remedy))
+}

@@ -1,0 +1,161 @@
+//! What `nagaya doctor` finds about files, keys and settings.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    path::Path,
+};
+
+use super::{doctor, doctor_in, having, set_mode};
+use crate::{
+    common::{nagaya, nagaya_in, root},
+    serve, text,
+};
+
+/// What is found about a section, with its state.
+fn found(section: &str, args: &[&str]) -> Vec<(String, String)> {
+    let (_, found) = doctor(args);
+    found.into_iter().filter(|(check, ..)| check == section).map(|(_, state, what)| (state, what)).collect()
+}
+
+#[track_caller]
+fn check(section: &str, args: &[&str], state: &str, words: &str) {
+    let found = found(section, args);
+    let is_it = |(found, what): &(String, String)| found == state && what.contains(words);
+    assert!(found.iter().any(is_it), "{found:?}");
+}
+
+#[test]
+fn a_data_directory_that_is_a_file_is_a_problem() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("file");
+    fs::write(&file, "").expect("a file");
+    check("Files", &["todo", "--data", text(&file)], "problem", "is a file, not a directory");
+    check("Files", &["todo", "--data", text(&file.join("data"))], "problem", "is a file");
+    check("Files", &["todo", "--data", text(&directory.path().join("a/b"))], "ok", "is created");
+}
+
+/// Files that only root could make are made by root; others find such files on every machine.
+#[cfg(unix)]
+#[test]
+fn files_of_another_user_are_a_problem() {
+    use std::os::unix::fs::{MetadataExt as _, chown};
+    const NOBODY: u32 = 65_534;
+    let directory = tempfile::tempdir().expect("a directory");
+    let is_root = fs::metadata(directory.path()).expect("it is there").uid() == 0;
+    if !is_root {
+        check("Files", &["todo", "--data", "/etc"], "problem", "another user owns");
+        return check("Files", &["todo", "--data", "/etc/nagaya/data"], "problem", "cannot be created");
+    }
+    let data = directory.path().join("data");
+    assert_eq!(serve(&["todo", "--data", text(&data)], &[]).process.stop(), Some(0));
+    check("Files", &["todo", "--data", text(&data)], "ok", "only their owner");
+    let key = data.join("cursor.key");
+    chown(&key, Some(NOBODY), None).expect("root may");
+    check("Files", &["todo", "--data", text(&data)], "problem", "cursor.key");
+    // The store is not opened then: that could leave files of this user.
+    check("Encryption at rest", &["todo", "--data", text(&data)], "unknown", "correct the files first");
+    chown(&key, Some(0), None).expect("root may");
+    chown(&data, Some(NOBODY), None).expect("root may");
+    check("Files", &["todo", "--data", text(&data)], "problem", "another user owns");
+
+    let outside = directory.path().join("store.key");
+    fs::write(&outside, "0f".repeat(32)).expect("a file");
+    set_mode(&outside, 0o600);
+    chown(&outside, Some(NOBODY), None).expect("root may");
+    let new = directory.path().join("new");
+    let args = ["todo", "--data", text(&new), "--encryption-key-file", text(&outside)];
+    check("Encryption at rest", &args, "problem", "another user owns");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_secret_key_that_others_can_read_is_a_warning() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let fixture = |name: &str| root().join("crates/nagaya-server/tests/limits/tls").join(name);
+    let (data, key, tls_key) =
+        (directory.path().join("data"), directory.path().join("store.key"), directory.path().join("tls.key"));
+    let certificate = fixture("server.pem");
+    fs::write(&key, "0f".repeat(32)).expect("a file");
+    fs::copy(fixture("server.key.pem"), &tls_key).expect("a copy");
+    let args = ["todo", "--data", text(&data), "--encryption-key-file", text(&key)];
+    let args = [&args[..], &["--tls-cert", text(&certificate), "--tls-key", text(&tls_key)]].concat();
+    for (mode, is_open) in [(0o600, false), (0o640, true), (0o604, true)] {
+        set_mode(&key, mode);
+        set_mode(&tls_key, mode);
+        for section in ["Encryption at rest", "TLS"] {
+            let is_warned = found(section, &args).iter().any(|(state, _)| state == "warning");
+            assert_eq!(is_warned, is_open, "{section} {mode:o}");
+        }
+    }
+}
+
+#[test]
+fn settings_that_are_not_safe_are_found() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let args = |more: &[&'static str]| [&["todo", "--data", text(&data)], more].concat();
+    let same = args(&["--listen", "127.0.0.1:7", "--admin-listen", "127.0.0.1:7"]);
+    check("Admin listener", &same, "problem", "the same port");
+    let any = args(&["--listen", ":7", "--admin-listen", "127.0.0.1:7"]);
+    check("Admin listener", &any, "problem", "the same port");
+    check("Admin listener", &args(&["--admin-listen", "127.0.0.1:7"]), "ok", "");
+    check("Age of tokens and keys", &args(&["--max-token-age", "7d"]), "ok", "");
+    check("Age of tokens and keys", &args(&["--max-token-age", "8d"]), "warning", "8 days");
+}
+
+/// Neither `doctor` nor the refusal of `serve` shows a secret of the settings.
+#[test]
+fn secrets_in_settings_are_not_shown() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    for settings in [
+        &["--encryption-key-command", "echo s3cret; exit 3"][..],
+        &["--encryption-key-command", "echo s3cret"],
+        &["--issuer", "https://ann:s3cret@id.example.com", "--audience", "todo"],
+        &["--public-url", "http://ann:s3cret@127.0.0.1:1"],
+    ] {
+        for command in ["doctor", "serve"] {
+            // A public URL with a password is no reason to refuse.
+            if command == "serve" && settings[0] == "--public-url" {
+                continue;
+            }
+            let run = nagaya(&[&[command, "todo", "--port", "1", "--data", text(&data)], settings].concat());
+            assert_ne!(run.status, 0, "{run}");
+            assert!(!run.to_string().contains("s3cret"), "{run}");
+        }
+    }
+}
+
+/// A variable that is set to nothing is not set.
+#[test]
+fn an_empty_variable_is_as_good_as_unset() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let variables = [("NAGAYA_ENCRYPTION_KEY_FILE", ""), ("NAGAYA_TLS_CERT", ""), ("NAGAYA_ADMIN_LISTEN", "")];
+    let (_, found) = doctor_in(&["todo", "--data", text(&data)], &variables);
+    assert!(having(&found, "warning").contains(&("Encryption at rest", "the store is not encrypted")), "{found:?}");
+    // Without an issuer a server is for development: nobody wants that by mistake.
+    let run = nagaya_in(&["serve", "todo", "--data", text(&data)], "", &[("NAGAYA_ISSUER", "")]);
+    assert_ne!(run.status, 0, "{run}");
+    assert!(!Path::new(&data).exists(), "{run}");
+}
+
+/// Another program that has the port of the admin listener, and says yes to everything.
+#[test]
+fn another_program_on_the_admin_port_is_not_the_server() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address").to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok");
+        }
+    });
+    let args = ["todo", "--data", text(&data), "--admin-listen", &address];
+    check("Running server", &args, "unknown", "is not the admin listener");
+}

@@ -1,0 +1,165 @@
+//! What `nagaya doctor` finds in the store: the key that it is encrypted with, and the key files that it has had.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use tempfile::TempDir;
+
+use super::{doctor, doctor_in, having, restrict};
+use crate::{serve, text};
+
+/// A directory for stores and keys.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Place(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn data(&self) -> PathBuf {
+        self.0.path().join("data")
+    }
+
+    /// A file with a key.
+    fn key(&self, digits: &str) -> PathBuf {
+        let path = self.0.path().join(format!("{digits}.key"));
+        fs::write(&path, digits.repeat(32)).expect("a file");
+        restrict(&path);
+        path
+    }
+
+    /// The store is created with this key, or without one.
+    fn create_store(&self, key: Option<&Path>) {
+        assert_eq!(serve(&arguments(&self.data(), key), &[]).process.stop(), Some(0));
+    }
+
+    /// What is found about a section.
+    fn found(&self, section: &str, key: Option<&Path>) -> (String, String) {
+        let (_, found) = doctor(&arguments(&self.data(), key));
+        let mut found = found.into_iter().filter(|(check, ..)| check == section);
+        let (_, state, what) = found.next().expect("the section is there");
+        assert_eq!(found.next(), None);
+        (state, what)
+    }
+}
+
+fn arguments<'a>(data: &'a Path, key: Option<&'a Path>) -> Vec<&'a str> {
+    let mut arguments = vec!["todo", "--data", text(data)];
+    arguments.extend(key.into_iter().flat_map(|key| ["--encryption-key-file", text(key)]));
+    arguments
+}
+
+/// All that `nagaya serve` refuses, with a server that has the directory open and without.
+#[test]
+fn a_key_that_does_not_fit_the_store_is_a_problem() {
+    let check = |place: &Place, key: Option<&Path>, state: &str, words: &str| {
+        let (found, what) = place.found("Encryption at rest", key);
+        assert_eq!(found, state, "{what}");
+        assert!(what.contains(words), "{what}");
+    };
+    let encrypted = Place::new();
+    let (right, wrong) = (encrypted.key("0f"), encrypted.key("1f"));
+    encrypted.create_store(Some(&right));
+    let check_encrypted = || {
+        check(&encrypted, Some(&right), "ok", "the key fits");
+        check(&encrypted, Some(&wrong), "problem", "it is encrypted with the key");
+        check(&encrypted, None, "problem", "no key");
+    };
+    check_encrypted();
+    let server = serve(&arguments(&encrypted.data(), Some(&right)), &[]);
+    check_encrypted();
+    drop(server);
+
+    let plain = Place::new();
+    let key = plain.key("0f");
+    check(&plain, Some(&key), "ok", "a new store");
+    plain.create_store(None);
+    let check_plain = || {
+        check(&plain, Some(&key), "problem", "not encrypted");
+        check(&plain, None, "warning", "not encrypted");
+    };
+    check_plain();
+    let server = serve(&arguments(&plain.data(), None), &[]);
+    check_plain();
+    drop(server);
+}
+
+/// `nagaya serve` refuses to start without a key file that the store has had.
+#[test]
+fn a_key_file_that_is_gone_is_a_problem() {
+    let place = Place::new();
+    place.create_store(None);
+    assert_eq!(place.found("Keys", None).0, "ok");
+    let server = serve(&arguments(&place.data(), None), &[]);
+    for name in ["cursor.key", "audit.key"] {
+        let (file, kept) = (place.data().join(name), place.0.path().join(name));
+        fs::rename(&file, &kept).expect("it is there");
+        let (state, what) = place.found("Keys", None);
+        assert_eq!(state, "problem");
+        assert!(what.contains(name) && what.contains("although the store had it"), "{what}");
+        fs::rename(&kept, &file).expect("it is there");
+    }
+    drop(server);
+    fs::remove_file(place.data().join("audit.key")).expect("it is there");
+    let (state, what) = place.found("Keys", None);
+    assert_eq!(state, "problem", "{what}");
+    let data = place.data();
+    let (_, found) = doctor(&[&arguments(&data, None)[..], &["--new-keys"]].concat());
+    assert!(having(&found, "warning").iter().any(|(check, _)| *check == "Keys"), "{found:?}");
+    assert!(!place.data().join("audit.key").exists(), "nothing is created");
+    // The key of a variable needs no file.
+    let (_, found) = doctor_in(&arguments(&place.data(), None), &[("NAGAYA_AUDIT_KEY", &"0f".repeat(32))]);
+    assert!(having(&found, "ok").iter().any(|(check, _)| *check == "Keys"), "{found:?}");
+}
+
+/// Keys that `nagaya serve` cannot read.
+#[test]
+fn a_malformed_key_is_a_problem() {
+    let place = Place::new();
+    place.create_store(None);
+    for name in ["cursor.key", "audit.key", "log.key"] {
+        let file = place.data().join(name);
+        let kept = fs::read(&file).expect("it is there");
+        for damaged in ["", "damaged"] {
+            fs::write(&file, damaged).expect("a file");
+            let (state, what) = place.found("Keys", None);
+            assert_eq!(state, "problem");
+            assert!(what.contains(name), "{what}");
+        }
+        fs::write(&file, kept).expect("a file");
+    }
+    for variable in ["NAGAYA_CURSOR_KEY", "NAGAYA_AUDIT_KEY"] {
+        for wrong in ["", "0f0f"] {
+            let (is_fine, found) = doctor_in(&arguments(&place.data(), None), &[(variable, wrong)]);
+            let problems = having(&found, "problem");
+            let is_named = |(check, what): &(&str, &str)| *check == "Keys" && what.contains(variable);
+            assert!(!is_fine && problems.iter().any(is_named), "{problems:?}");
+        }
+    }
+}
+
+/// On a store that servers share, the key of the operator log is derived from that of cursors.
+#[cfg(feature = "dynamodb")]
+#[test]
+fn servers_that_share_a_store_need_the_key_of_cursors() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let key = "0f".repeat(32);
+    let state = |variable: &str| {
+        // No server answers there; the keys are checked all the same.
+        let variables = [
+            (variable, &*key),
+            ("DYNAMODB_ENDPOINT", "http://127.0.0.1:1"),
+            ("AWS_REGION", "local"),
+            ("AWS_ACCESS_KEY_ID", "local"),
+            ("AWS_SECRET_ACCESS_KEY", "local"),
+            ("AWS_MAX_ATTEMPTS", "1"),
+        ];
+        let (_, found) = doctor_in(&["todo", "--store", "dynamodb", "--data", text(&data)], &variables);
+        found.into_iter().find(|(check, ..)| check == "Keys").expect("the section is there").1
+    };
+    assert_eq!(state("NAGAYA_CURSOR_KEY"), "ok");
+    assert_eq!(state("NAGAYA_AUDIT_KEY"), "warning");
+}
