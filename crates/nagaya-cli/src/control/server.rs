@@ -152,7 +152,7 @@ fn serve(
     stream.set_write_timeout(Some(TIMEOUT))?;
     let mut line = String::new();
     BufReader::new(stream.take(MAX_REQUEST_BYTES)).read_line(&mut line)?;
-    let mut request: Json = serde_json::from_str(&line).context("the request is not JSON")?;
+    let request: Json = serde_json::from_str(&line).context("the request is not JSON")?;
     if request["version"] != PROTOCOL_VERSION {
         bail!("this server has version {PROTOCOL_VERSION} of the control socket; use the same version of `nagaya`");
     }
@@ -166,11 +166,11 @@ fn serve(
         }
         Some("repair") => with_progress(out, |tell| repair::repair_all(&store, tell)),
         Some("store") => {
-            let call =
-                serde_json::from_value(request["call"].take()).context("the call of the store cannot be read")?;
-            let answer =
-                runtime.block_on(call_store(&store, call)).unwrap_or_else(|error| StoreAnswer::Failed(error.into()));
-            send_line(out, &json!({ "answer": answer }))
+            let call = request["call"].as_str().context("the call of the store is missing")?;
+            let call = serde_json::from_str(call).context("the call of the store cannot be read")?;
+            let answer = runtime.block_on(call_store(&store, call));
+            let answer = answer.unwrap_or_else(|error| StoreAnswer::Failed(error.into()));
+            send_line(out, &json!({ "answer": serde_json::to_string(&answer)? }))
         }
         Some("encryption") => {
             let record = store.encryption_record()?.map(|record| hex(&record));

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use nagaya_store::{
     Capabilities, ChangePage, Error, Item, Key, Page, Query, Scan, StartPosition, Store, StoreFuture, TableSpec,
     WriteOutcome, WriteSet,
@@ -31,8 +32,12 @@ impl ServerStore {
     async fn call(&self, call: StoreCall) -> Result<StoreAnswer, Error> {
         let is_write = matches!(call, StoreCall::Write(_));
         let data = self.data.clone();
-        let answered = tokio::task::spawn_blocking(move || ask(&data, &call)).await;
-        match answered.map_err(Error::engine)? {
+        let answered = match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => runtime.spawn_blocking(move || ask(&data, &call)).await.map_err(Error::engine)?,
+            // A thread of its own may block.
+            Err(_) => ask(&data, &call),
+        };
+        match answered {
             Ok(StoreAnswer::Failed(failure)) => Err(failure.into()),
             Ok(answer) => Ok(answer),
             // The server may have ended after it had written.
@@ -45,8 +50,10 @@ impl ServerStore {
 const UNEXPECTED: &str = "the server answers something else; use the same version of nagaya";
 
 fn ask(data: &Path, call: &StoreCall) -> anyhow::Result<StoreAnswer> {
-    let answer = Connection::open(data)?.ask(&json!({ "do": "store", "call": call }), &mut |_| {})?;
-    Ok(serde_json::from_value(answer)?)
+    // As text: the numbers of a store have more digits than those of a JSON value.
+    let request = json!({ "do": "store", "call": serde_json::to_string(call)? });
+    let answer = Connection::open(data)?.ask(&request, &mut |_| {})?;
+    Ok(serde_json::from_str(answer.as_str().context(UNEXPECTED)?)?)
 }
 
 /// The content of an answer of the expected kind.
