@@ -7,7 +7,7 @@ use nagaya_design::Engine;
 use nagaya_embedded::EmbeddedStore;
 use nagaya_server::System;
 use nagaya_store::Store;
-use nagaya_tenancy::{KeySet, Nagaya, SecretKey, Settings};
+use nagaya_tenancy::{KeySet, Nagaya, Principal, SecretKey, Settings};
 
 use super::{StoreArgs, StoreKind};
 use crate::{
@@ -95,6 +95,22 @@ impl StoreArgs {
         Ok(Settings { audit_keys: self.audit_keys().await?, ..self.settings(system) })
     }
 
+    /// Continues an operator log whose key is lost, if `--new-keys` says so. The tables have to be there.
+    pub(crate) async fn continue_log(&self, nagaya: &Nagaya, system: &str) -> anyhow::Result<()> {
+        if !self.directory.new_keys {
+            return Ok(());
+        }
+        let operator = nagaya.operator("continued with --new-keys", &Principal::new("", "nagaya"));
+        let continued = operator.continue_log().await;
+        if continued.with_context(|| format!("the operator log of {system} cannot be continued"))? {
+            tracing::warn!(
+                system,
+                "the operator log goes on with a new key; entries of the lost one cannot be verified"
+            );
+        }
+        Ok(())
+    }
+
     /// What systems need besides the store. Large objects are in a directory beside the store, or in memory like the store.
     pub(crate) fn resources(&self) -> Resources {
         let objects =
@@ -124,6 +140,7 @@ impl StoreArgs {
             }
         }
         nagaya.ensure_tables().await.with_context(|| format!("the tables of {name} cannot be created"))?;
+        self.continue_log(&nagaya, name).await?;
         // Deletions that a crash has interrupted are finished before the first request.
         nagaya
             .recover_deletions()

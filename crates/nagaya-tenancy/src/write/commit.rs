@@ -44,11 +44,13 @@ impl Session {
 
     /// Writes audit entries by themselves.
     pub(super) async fn commit_entries(&self, entries: AuditEntries) -> Result<(), Error> {
+        // The log comes first: it refuses what it cannot link, and then nothing is written.
+        self.append_log(&entries.log).await?;
         let together = if self.state.cross_partition() { limits::MAX_ACTIONS } else { 1 };
         for writes in entries.writes.chunks(together) {
             self.write(writes.iter().cloned().collect()).await?;
         }
-        self.append_log(&entries.log).await
+        Ok(())
     }
 
     /// Writes entries of the operators' log by themselves.
@@ -91,7 +93,7 @@ impl Session {
         let mut retry = Retry::new(self.state.settings.attempts);
         loop {
             retry.attempt().await?;
-            let head = Head::read(&self.state).await?;
+            let head = Head::read_known(&self.state).await?;
             let linked = chain::link(&self.state, head.as_ref(), log);
             let all = set.actions().iter().cloned().chain(linked).collect();
             let mut failed = failed_conditions(self.write(all).await)?;
@@ -111,7 +113,7 @@ impl Session {
         let mut retry = Retry::new(self.state.settings.attempts);
         loop {
             retry.attempt().await?;
-            let head = Head::read(&self.state).await?;
+            let head = Head::read_known(&self.state).await?;
             self.store_pending(head.as_ref()).await?;
             let mut linked = chain::link(&self.state, head.as_ref(), std::slice::from_ref(entry));
             let Some(head) = linked.pop() else { return Ok(()) };

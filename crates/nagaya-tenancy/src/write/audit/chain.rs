@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use nagaya_store::{Condition, Item, Key, Value, Write};
 
 use super::log::{self, LogEntry, number_in};
-use crate::{Error, KeySet, SecretKey, state::TenancyState};
+use crate::{Error, ErrorKind, KeySet, SecretKey, state::TenancyState};
 
 /// The partition and the sort key of the head.
 const HEAD: &str = "%audit-head";
@@ -24,7 +24,7 @@ const KEY: &str = "%key";
 /// The attribute of the head with an entry that may not be stored yet.
 const PENDING: &str = "%entry";
 
-/// The attribute of an entry that was linked to a head whose hash was wrong, or made with an unknown key.
+/// The attribute of an entry that was linked to a head whose hash was wrong, or made with a key that is lost.
 const AFTER_WRONG_HEAD: &str = "%afterWrongHead";
 
 /// The end of the chain.
@@ -74,6 +74,23 @@ impl Head {
     pub(crate) async fn read(state: &TenancyState) -> Result<Option<Self>, Error> {
         let found = state.store.get(state.log_table().name, &Key::new(HEAD, HEAD)).await?;
         Ok(found.map(|item| Head::from_item(&state.settings.audit_keys, &item)))
+    }
+
+    /// The head, to link entries to it. Fails if it is made with an unknown key: whether it is as it was written cannot be told, and
+    /// for those who know that key the next entry would look like one of a forger.
+    pub(crate) async fn read_known(state: &TenancyState) -> Result<Option<Self>, Error> {
+        let is_unknown =
+            |head: &Option<Self>| head.as_ref().is_some_and(|head| matches!(head.hash, HashCheck::UnknownKey(_)));
+        let mut head = Head::read(state).await?;
+        if is_unknown(&head) {
+            // Another process may have written with a key that is newer than the known ones.
+            state.settings.audit_keys.reload();
+            head = Head::read(state).await?;
+        }
+        match head {
+            Some(Head { hash: HashCheck::UnknownKey(key), .. }) => Err(ErrorKind::UnknownLogKey { key }.into()),
+            head => Ok(head),
+        }
     }
 
     fn from_item(keys: &KeySet, item: &Item) -> Self {

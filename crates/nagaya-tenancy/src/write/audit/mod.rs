@@ -7,6 +7,7 @@ mod archive;
 pub(crate) mod chain;
 mod changes;
 pub(crate) mod log;
+mod lost_key;
 mod prune;
 
 use std::sync::Arc;
