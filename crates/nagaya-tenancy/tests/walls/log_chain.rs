@@ -260,7 +260,7 @@ async fn entries_from_before_the_chain_are_read_and_not_taken_for_tampered() {
     log.act(2).await;
     // As earlier versions wrote them: without a chain.
     let unchained = |item: Item, at: i64| {
-        let names = ["%number", "%hash", "%key", "%previous", "%previousExpires", "%expires", "expiresAt"];
+        let names = ["%number", "%hash", "%key", "%previous", "%previousExpiries", "%expires", "expiresAt"];
         let item = names.iter().fold(item, |mut item, name| {
             item.remove(name);
             item
