@@ -19,6 +19,7 @@ mod lists;
 mod log_chain;
 mod log_keys;
 mod log_retention;
+mod log_writes;
 mod own_items;
 mod own_lists;
 mod recovery;
