@@ -198,7 +198,12 @@ fn a_command_with_another_key_is_refused_with_the_remedy() {
         let args: Vec<&str> = words.chain(["--data", directory.data()]).collect();
         nagaya_in(&args, "", &[("USER", "olga"), ("NAGAYA_AUDIT_KEY", &"0f".repeat(32))])
     };
-    for command in ["audit list todo --reason REASON", "audit verify todo --reason REASON", "events verify todo"] {
+    for command in [
+        "audit list todo --reason REASON",
+        "audit verify todo --reason REASON",
+        "events verify todo",
+        "serve todo --port 0",
+    ] {
         let run = with_another_key(command);
         assert!(run.status == 2 && run.stderr.contains("the same NAGAYA_AUDIT_KEY"), "{command}: {run}");
     }

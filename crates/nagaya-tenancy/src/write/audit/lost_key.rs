@@ -1,4 +1,4 @@
-//! Continuing the operators' log after its key was lost.
+//! The operators' log and its key: whether it is known, and how the log goes on after it was lost.
 
 use nagaya_store::WriteSet;
 
@@ -6,7 +6,14 @@ use super::{
     chain::{self, Head},
     log::reading_entry,
 };
-use crate::{Error, ErrorKind, Operator};
+use crate::{Error, ErrorKind, Nagaya, Operator};
+
+impl Nagaya {
+    /// Whether this process can write to the operators' log; [`ErrorKind::UnknownLogKey`] if it ends with an entry of an unknown key.
+    pub async fn check_log_key(&self) -> Result<(), Error> {
+        Head::read_known(&self.state()).await.map(drop)
+    }
+}
 
 impl Operator {
     /// Continues the operators' log if the key that it ends with is lost; whether that was necessary. Everything else is refused
