@@ -150,7 +150,8 @@ impl Environment {
 
 /// Settings that are the same in all data layers, except the ids.
 pub(super) fn settings(ids: IdGenerator) -> Settings {
-    Settings { clock: Clock::new(|| NOW_MILLIS), ids, cursor_keys: [7; 32].into(), ..Settings::default() }
+    let (clock, key) = (Clock::new(|| NOW_MILLIS), [7; 32]);
+    Settings { clock, ids, cursor_keys: key.into(), audit_keys: key.into(), ..Settings::default() }
 }
 
 /// A user of a tenant.

@@ -107,7 +107,7 @@ fn generated_items(scenario: &Scenario) -> Vec<(String, Map<String, serde_json::
         entity.id_fields().iter().any(is_new) && entity.unique.is_empty() && environment::is_private(entity)
     };
     let has_references = |entity: &Entity| entity.fields.iter().any(|field| field.reference.is_some());
-    let all = writable_entities_with_fields(scenario, 5).into_iter().filter(|(entity, _)| is_generated(&entity));
+    let all = writable_entities_with_fields(scenario, 5).into_iter().filter(|(entity, _)| is_generated(entity));
     let free = all.filter(|(entity, _)| !has_references(entity));
     let given = |entity: &Entity, mut fields: Map<String, serde_json::Value>| {
         for path in entity.id_fields() {

@@ -24,8 +24,8 @@ use super::{
     after_help = "Examples:\n  nagaya keys list\n  nagaya keys rotate cursor\n  nagaya keys rotate log --accept-older 0s\n\nOther \
                   keys have commands of their own: `nagaya token rotate` (what tokens are signed with), `nagaya store \
                   rotate-key` (what the store is encrypted with), `nagaya events rotate-key` (what personal fields of a user's events \
-                  are sealed with).\n\nA key from NAGAYA_CURSOR_KEY or NAGAYA_AUDIT_KEY is not in the directory: write the new one before the former, with a \
-                  comma between them, and later leave out the former. Keep former keys of the operator log as long as its \
+                  are sealed with).\n\nA key from NAGAYA_CURSOR_KEY or NAGAYA_AUDIT_KEY is not in the directory: give all servers \
+                  FORMER,NEW, then all of them NEW,FORMER, and later leave out the former. Keep former keys of the operator log as long as its \
                   entries."
 )]
 pub(super) struct Args {

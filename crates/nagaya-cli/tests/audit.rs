@@ -121,8 +121,10 @@ fn a_log_is_verified_and_its_head_can_be_noted() {
     // After a rotation both keys are known.
     assert_eq!(directory.json("keys rotate audit").0, 0);
     assert_eq!(directory.json(&format!("audit verify todo --reason REASON --expect-head {head}")).0, 0);
+    // Without the former one, the log goes on only if that is asked for.
     assert_eq!(directory.json("keys rotate audit --accept-older 0s").0, 0);
-    let (status, report) = directory.json("audit verify todo --reason REASON");
+    assert_eq!(directory.run("audit verify todo --reason REASON").status, 2);
+    let (status, report) = directory.json("audit verify todo --reason REASON --new-keys");
     assert_eq!((status, &report["findings"][0]["kind"]), (1, &json!("unknownKey")));
 }
 
@@ -185,4 +187,31 @@ fn the_retention_is_a_setting() {
     assert_eq!(expires("audit list todo --reason REASON", head + 1), Some(400));
     assert_eq!(expires("audit list todo --reason REASON --audit-retention 30", head + 2), Some(30));
     assert_eq!(expires("audit list todo --reason REASON --audit-retention 0", head + 3), None);
+}
+
+/// A colleague's command without the key of the servers must not look like a forger for ever.
+#[test]
+fn a_command_with_another_key_is_refused_with_the_remedy() {
+    let directory = DataDirectory::new();
+    let with_another_key = |line: &str| {
+        let words = line.split(' ').map(|word| if word == "REASON" { "ticket 4711" } else { word });
+        let args: Vec<&str> = words.chain(["--data", directory.data()]).collect();
+        nagaya_in(&args, "", &[("USER", "olga"), ("NAGAYA_AUDIT_KEY", &"0f".repeat(32))])
+    };
+    for command in [
+        "audit list todo --reason REASON",
+        "audit verify todo --reason REASON",
+        "events verify todo",
+        "serve todo --port 0",
+    ] {
+        let run = with_another_key(command);
+        assert!(run.status == 2 && run.stderr.contains("the same NAGAYA_AUDIT_KEY"), "{command}: {run}");
+    }
+    let (status, report) = directory.json("audit verify todo --reason REASON");
+    assert_eq!((status, &report["findings"]), (0, &json!([])), "nothing was written");
+
+    // The key is lost: the log goes on, and says so.
+    assert_eq!(with_another_key("audit list todo --reason REASON --new-keys").status, 0);
+    let run = with_another_key("audit verify todo --reason REASON");
+    assert!(run.status == 1 && run.stdout.contains("ead"), "{run}");
 }

@@ -73,6 +73,11 @@ impl KeySet {
         try_all().or_else(|| if self.reload_after(SHORT_INTERVAL) { try_all() } else { None })
     }
 
+    /// Asks the source now, however short ago it was asked.
+    pub(crate) fn reload(&self) {
+        self.reload_after(Duration::ZERO);
+    }
+
     /// Asks the source, if that was not done in this time; whether it was asked.
     fn reload_after(&self, interval: Duration) -> bool {
         let Some(source) = &self.0.source else { return false };

@@ -36,7 +36,8 @@ pub struct Settings {
     /// for the life of the process.
     pub log_keys: KeySet,
     /// The keys that the hash chain of the operators' log is made with. Whoever verifies the log needs all that were used, so older
-    /// ones have to be kept. By default there is a random one, with which only this process can verify.
+    /// ones have to be kept. Calls of operators are refused if the log ends with an entry of another key. By default there is a random
+    /// one: the next process on the store could not write to the log.
     pub audit_keys: KeySet,
     /// How long entries of the operators' log are kept; zero: for ever. It holds for entries that are written from now on.
     pub audit_retention: Duration,

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{
-        Arc,
+        Arc, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -13,7 +13,9 @@ use nagaya_design::{AccessParameter, AccessPattern, Design, Entity, KeyAttribute
 use nagaya_store::{Item, Store, TableSpec};
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::{Error, ErrorKind, Settings, compiled::CompiledEntity, read::Referrer, table_specs};
+use crate::{
+    Error, ErrorKind, Settings, compiled::CompiledEntity, read::Referrer, table_specs, write::PruningPosition,
+};
 
 /// A design, its store and the settings.
 pub(crate) struct TenancyState {
@@ -31,12 +33,14 @@ pub(crate) struct TenancyState {
     counters: Arc<Counters>,
 }
 
-/// What all generations of the tables share: counted since this process started, and a lock.
+/// What all generations of the tables share: counted since this process started, and what its tasks share.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     breaches: AtomicU64,
     /// Held while entries are appended to the operators' log.
     log_turn: Mutex<()>,
+    /// Where the removal of expired entries of the operators' log goes on; `None`: at its beginning.
+    pruning: std::sync::Mutex<Option<PruningPosition>>,
 }
 
 /// The table of the operators' log.
@@ -126,6 +130,11 @@ impl TenancyState {
     /// Waits until no other task of this process appends to the operators' log.
     pub(crate) async fn log_turn(&self) -> MutexGuard<'_, ()> {
         self.counters.log_turn.lock().await
+    }
+
+    /// Where the removal of expired entries of the operators' log goes on.
+    pub(crate) fn pruning_position(&self) -> std::sync::MutexGuard<'_, Option<PruningPosition>> {
+        self.counters.pruning.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether writes of several partitions can be one set.

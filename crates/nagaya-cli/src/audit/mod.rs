@@ -84,6 +84,7 @@ impl LogArgs {
         let nagaya = Nagaya::open_with(system.design, opened, store.audited_settings(&system.name).await?);
         let unknown = || format!("there are no tables of {} in {}", system.name, store.describe());
         nagaya.ping_store().await.with_context(unknown)?;
+        store.continue_log(&nagaya, &system.name).await?;
         // Not authenticated: anyone who can open the store.
         let user = std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "operator".to_owned());
         Ok(Some((nagaya.operator(self.reason.trim(), &Principal::new("", user.as_str())), system.name)))

@@ -43,6 +43,7 @@ impl Opened {
         let nagaya = Nagaya::open_with(design, store, at.store.audited_settings(&name).await?);
         let unknown = || format!("there are no tables of {name} in {}", at.store.describe());
         nagaya.ping_store().await.with_context(unknown)?;
+        at.store.continue_log(&nagaya, &name).await?;
         Ok(Opened { name, nagaya, projections })
     }
 

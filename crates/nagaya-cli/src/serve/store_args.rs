@@ -7,7 +7,7 @@ use nagaya_design::Engine;
 use nagaya_embedded::EmbeddedStore;
 use nagaya_server::System;
 use nagaya_store::Store;
-use nagaya_tenancy::{KeySet, Nagaya, SecretKey, Settings};
+use nagaya_tenancy::{ErrorKind, KeySet, Nagaya, Principal, SecretKey, Settings};
 
 use super::{StoreArgs, StoreKind};
 use crate::{
@@ -112,6 +112,38 @@ impl StoreArgs {
         Ok(Settings { audit_keys: self.audit_keys().await?, ..self.settings(system) })
     }
 
+    /// Continues an operator log whose key is lost, if `--new-keys` says so. The tables have to be there.
+    pub(crate) async fn continue_log(&self, nagaya: &Nagaya, system: &str) -> anyhow::Result<()> {
+        if !self.directory.new_keys {
+            return Ok(());
+        }
+        let operator = nagaya.operator("continued with --new-keys", &Principal::new("", "nagaya"));
+        let continued = operator.continue_log().await;
+        if continued.with_context(|| format!("the operator log of {system} cannot be continued"))? {
+            tracing::warn!(
+                system,
+                "the operator log goes on with a new key; entries of the lost one cannot be verified"
+            );
+        }
+        Ok(())
+    }
+
+    /// Refuses a directory whose operator log ends with an entry of an unknown key: operators and background work would be refused.
+    /// In the cloud other servers may do that work, and this one goes on for tenants.
+    async fn check_log_key(&self, nagaya: &Nagaya, system: &str) -> anyhow::Result<()> {
+        match nagaya.check_log_key().await {
+            Err(error) if self.is_in_cloud() && matches!(error.kind(), ErrorKind::UnknownLogKey { .. }) => {
+                tracing::error!(system, %error, "calls of operators and background work are refused");
+                Ok(())
+            }
+            checked => checked.with_context(|| format!("nobody could write to the operator log of {system}")),
+        }
+    }
+
+    fn is_in_cloud(&self) -> bool {
+        matches!(self.kind, StoreKind::Dynamodb | StoreKind::Cosmos)
+    }
+
     /// What systems need besides the store. Large objects are in a directory beside the store, or in memory like the store.
     pub(crate) fn resources(&self) -> Resources {
         let objects =
@@ -141,6 +173,8 @@ impl StoreArgs {
             }
         }
         nagaya.ensure_tables().await.with_context(|| format!("the tables of {name} cannot be created"))?;
+        self.continue_log(&nagaya, name).await?;
+        self.check_log_key(&nagaya, name).await?;
         // Deletions that a crash has interrupted are finished before the first request.
         nagaya
             .recover_deletions()

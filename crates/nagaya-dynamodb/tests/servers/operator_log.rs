@@ -16,7 +16,7 @@ async fn verify(server: Server) {
     let design = check(&std::fs::read_to_string(path).expect("a design"), &[]).design.expect("it is sound");
     let store: Arc<dyn Store> = Arc::new(server.open(Clock::system()).await);
     let open = || {
-        let settings = Settings { audit_keys: [7; 32].into(), attempts: 200, ..Settings::default() };
+        let settings = Settings { audit_keys: [7; 32].into(), ..Settings::default() };
         Nagaya::open_with(design.clone(), Arc::clone(&store), settings)
     };
     let operator = |nagaya: &Nagaya| nagaya.operator("ticket 4711: a complaint", &Principal::new("", "op-1"));

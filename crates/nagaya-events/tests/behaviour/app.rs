@@ -56,7 +56,7 @@ impl App {
     }
 
     fn on(store: Arc<dyn Store>, engine: Arc<EmbeddedStore>, clock: ManualClock) -> Self {
-        let settings = Settings { clock: clock.clock(), ..Settings::default() };
+        let settings = Settings { clock: clock.clock(), audit_keys: [7; 32].into(), ..Settings::default() };
         let nagaya = Nagaya::open_with(design(), Arc::clone(&store), settings);
         let events = Events::new(&design(), "todo", EventsOptions::default()).expect("an aggregate");
         App { store, engine, nagaya, events, list: List::new(), clock }

@@ -218,6 +218,8 @@ impl From<Error> for Problem {
             ErrorKind::ResultChanged(_) => Problem::from_code(ProblemCode::RESULT_CHANGED, message),
             ErrorKind::ResultDeleted => Problem::from_code(ProblemCode::RESULT_DELETED, message),
             ErrorKind::Store(error) => store(&error),
+            // Whoever runs the servers has to act, and finds the remedy in the log.
+            ErrorKind::UnknownLogKey { .. } => Problem::internal().with_cause(message),
             // A wall breach is one of these: it is in the log and the metrics, and the caller learns nothing.
             _ => Problem::internal(),
         }
@@ -319,6 +321,14 @@ mod tests {
         check(StoreErrorKind::Unavailable(cause()), 503, "store_unavailable", Some(STORE_RETRY));
         check(StoreErrorKind::OutcomeUnknown(cause()), 504, "unanswered", None);
         check(StoreErrorKind::Engine(cause()), 500, "internal", None);
+    }
+
+    #[test]
+    fn an_unknown_key_of_the_operator_log_is_explained_in_the_log_of_the_server() {
+        let problem = Problem::from(Error::from(ErrorKind::UnknownLogKey { key: "0123456789abcdef".to_owned() }));
+        assert_eq!((problem.status().as_u16(), problem.code()), (500, "internal"));
+        assert!(problem.cause().is_some_and(|cause| cause.contains("NAGAYA_AUDIT_KEY")), "{problem:?}");
+        assert!(!problem.detail.contains("0123456789abcdef"), "{problem:?}");
     }
 
     #[test]

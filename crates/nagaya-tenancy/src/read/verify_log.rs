@@ -8,6 +8,7 @@ use crate::{
     Error, Operator,
     session::Session,
     write::{
+        Expiries,
         chain::{HashCheck, Head, Link},
         log::{self, FIRST_SPAN, number_in},
     },
@@ -87,7 +88,7 @@ pub enum LogFindingKind {
     Unchained,
     /// The hash of an entry is made with a key of this id, which is not known here.
     UnknownKey(String),
-    /// The head of the chain was not as it was written when this entry followed, or made with an unknown key.
+    /// The head of the chain was not as it was written when this entry followed, or made with a key that was lost.
     HeadChanged,
     /// There are entries after the head: it was removed, or an older one was put back.
     HeadReplaced,
@@ -188,7 +189,8 @@ impl Verification {
         }
         let last = before.map_or(0, |link| link.number);
         if last < head.number {
-            self.missing(last + 1, head.number - last, None, head.expires, now);
+            let expiries = (head.hash != HashCheck::Wrong).then_some(&head.expiries);
+            self.missing(last + 1, head.number - last, None, expiries, now);
         }
         if before.is_some_and(|link| link.number == head.number && link.last != head.last) {
             self.find(LogFindingKind::HeadReplaced, Some(head.number), None);
@@ -235,17 +237,17 @@ impl Verification {
         if link.number == last {
             self.find(LogFindingKind::Repeated, Some(link.number), Some(link.at));
         } else if link.number > last + 1 {
-            // What a changed entry says about the one before it counts for nothing.
-            let expires = link.previous_expires.filter(|_| link.hash != HashCheck::Wrong);
-            self.missing(last + 1, link.number - last - 1, Some(link.at), expires, now);
+            // What a changed entry says about the ones before it counts for nothing.
+            let expiries = (link.hash != HashCheck::Wrong).then_some(&link.previous_expiries);
+            self.missing(last + 1, link.number - last - 1, Some(link.at), expiries, now);
         } else if link.previous != hash {
             self.find(LogFindingKind::Unlinked, Some(link.number), Some(link.at));
         }
     }
 
-    /// Entries that are not there: they have expired if the last of them has, because they expire in their order.
-    fn missing(&mut self, number: u64, count: u64, at: Option<i64>, expires: Option<i64>, now: i64) {
-        if expires.is_some_and(|expires| expires <= now) {
+    /// Entries that are not there: they have expired, or were removed. What follows them says when they expire.
+    fn missing(&mut self, number: u64, count: u64, at: Option<i64>, expiries: Option<&Expiries>, now: i64) {
+        if expiries.is_some_and(|expiries| expiries.have_expired(number, now)) {
             self.expired += count;
         } else {
             self.findings.push(LogFinding { kind: LogFindingKind::Removed, number: Some(number), at, count });

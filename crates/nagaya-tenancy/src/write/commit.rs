@@ -44,18 +44,28 @@ impl Session {
 
     /// Writes audit entries by themselves.
     pub(super) async fn commit_entries(&self, entries: AuditEntries) -> Result<(), Error> {
+        // The log comes first: it refuses what it cannot link, and then nothing is written.
+        self.append_log(&entries.log).await?;
         let together = if self.state.cross_partition() { limits::MAX_ACTIONS } else { 1 };
         for writes in entries.writes.chunks(together) {
             self.write(writes.iter().cloned().collect()).await?;
         }
-        self.append_log(&entries.log).await
+        Ok(())
     }
 
     /// Writes entries of the operators' log by themselves.
     pub(super) async fn append_log(&self, log: &[LogEntry]) -> Result<(), Error> {
-        // One action of each set is the head of the log.
-        for log in log.chunks(limits::MAX_ACTIONS - 1) {
-            self.write_logged(WriteSet::new(), log).await?;
+        if self.state.cross_partition() {
+            // One action of each set is the head of the log.
+            for log in log.chunks(limits::MAX_ACTIONS - 1) {
+                self.write_linked(&WriteSet::new(), log).await?;
+            }
+            return Ok(());
+        }
+        // The entries of one process wait for each other, and do not race.
+        let _turn = self.state.log_turn().await;
+        for entry in log {
+            self.append_in_steps(entry).await?;
         }
         Ok(())
     }
@@ -73,28 +83,49 @@ impl Session {
         Ok((dedupe_checks(writes), Vec::new()))
     }
 
-    /// Writes a set and entries of the operators' log all or nothing. Returns the conditions of the set that failed; none if it
-    /// is written. Entries that lose a race for the head of the log are linked again.
+    /// Writes a set with entries of the operators' log. Returns the conditions of the set that failed; none if it is written.
     async fn write_logged(&self, set: WriteSet, log: &[LogEntry]) -> Result<Vec<FailedCondition>, Error> {
         if log.is_empty() {
             return failed_conditions(self.write(set).await);
         }
+        if self.fit_together(&set, log) {
+            return self.write_linked(&set, log).await;
+        }
+        if !set.actions().is_empty() {
+            limits::check_write_set(&set)?;
+        }
+        // The entries come first: an entry without a change is better than a change without an entry.
+        self.append_log(log).await?;
+        failed_conditions(self.write(set).await)
+    }
+
+    /// Whether a set, entries of the log and its head can be one set.
+    fn fit_together(&self, set: &WriteSet, log: &[LogEntry]) -> bool {
+        /// More than the bytes of a head without an entry.
+        const HEAD: usize = 2_000;
+        let bytes = || set.put_bytes() + log.iter().map(LogEntry::size).sum::<usize>() + HEAD;
+        self.state.cross_partition()
+            && set.actions().len() + log.len() < limits::MAX_ACTIONS
+            && bytes() <= limits::MAX_WRITE_SET_BYTES
+    }
+
+    /// Writes a set and entries of the operators' log all or nothing. Returns the conditions of the set that failed; none if it
+    /// is written. Entries that lose a race for the head of the log are linked again.
+    async fn write_linked(&self, set: &WriteSet, log: &[LogEntry]) -> Result<Vec<FailedCondition>, Error> {
         // The entries of one process wait for each other, and do not race.
         let _turn = self.state.log_turn().await;
-        if !self.state.cross_partition() {
-            for entry in log {
-                self.append_in_steps(entry).await?;
-            }
-            return failed_conditions(self.write(set).await);
-        }
         let own = set.actions().len();
         let mut retry = Retry::new(self.state.settings.attempts);
         loop {
             retry.attempt().await?;
-            let head = Head::read(&self.state).await?;
+            let head = Head::read_known(&self.state).await?;
             let linked = chain::link(&self.state, head.as_ref(), log);
             let all = set.actions().iter().cloned().chain(linked).collect();
-            let mut failed = failed_conditions(self.write(all).await)?;
+            let written = self.write(all).await;
+            if is_busy(&written) {
+                continue;
+            }
+            let mut failed = failed_conditions(written)?;
             if failed.is_empty() {
                 return Ok(failed);
             }
@@ -111,12 +142,23 @@ impl Session {
         let mut retry = Retry::new(self.state.settings.attempts);
         loop {
             retry.attempt().await?;
-            let head = Head::read(&self.state).await?;
-            self.store_pending(head.as_ref()).await?;
+            let head = Head::read_known(&self.state).await?;
+            match self.store_pending(head.as_ref()).await {
+                Err(error) if matches!(error.kind(), ErrorKind::Store(error) if error.is_busy()) => continue,
+                stored => stored?,
+            }
             let mut linked = chain::link(&self.state, head.as_ref(), std::slice::from_ref(entry));
             let Some(head) = linked.pop() else { return Ok(()) };
-            if failed_conditions(self.write(head.into()).await)?.is_empty() {
-                failed_conditions(self.write(linked.into_iter().collect()).await)?;
+            let written = self.write(head.into()).await;
+            if is_busy(&written) {
+                continue;
+            }
+            if failed_conditions(written)?.is_empty() {
+                let written = self.write(linked.into_iter().collect()).await;
+                // The head holds the entry, and the next writer stores it.
+                if !is_busy(&written) {
+                    failed_conditions(written)?;
+                }
                 return Ok(());
             }
         }
@@ -169,6 +211,11 @@ impl Session {
             Some(OnFailure::Replan) | None => Ok(()),
         }
     }
+}
+
+/// Whether the store gave up because others write to the same items, such as the head of the log. Nothing is written then.
+fn is_busy(written: &Result<(), nagaya_store::Error>) -> bool {
+    written.as_ref().is_err_and(nagaya_store::Error::is_busy)
 }
 
 /// The conditions that failed; none if the set is written.

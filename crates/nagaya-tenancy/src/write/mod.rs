@@ -29,7 +29,7 @@ pub use self::{
     change_set::ChangeSet,
 };
 pub(crate) use self::{
-    audit::{chain, is_expired, log, log_key, target},
+    audit::{Expiries, PruningPosition, chain, is_expired, log, log_key, target},
     unique::Constraint,
 };
 

@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use nagaya_embedded::EmbeddedStore;
-use nagaya_store::{Item, Store, Value, Write};
+use nagaya_store::{Item, Store, Value, Write, WriteAction};
 use nagaya_tenancy::{ArchiveStep, AuditArchiver, ErrorKind, List, Nagaya, Record, Tenant};
-use nagaya_testing::{Call, InstrumentedStore, ManualClock};
+use nagaya_testing::{Call, Fault, InstrumentedStore, ManualClock};
 use serde_json::{Value as Json, json};
 
 use crate::{
@@ -229,4 +229,35 @@ async fn an_entry_that_cannot_move_stays_and_stops_no_other() {
     assert_eq!(nagaya.archive_audits().await.expect("a run"), 2);
     let stayed = stored(&store).await;
     assert_eq!(stayed.values().filter(|count| **count == (1, 0)).count(), 2, "{stayed:?}");
+}
+
+/// One entry whose copy the store refuses for good does not keep the others from moving.
+#[tokio::test]
+async fn an_entry_that_cannot_be_written_stays_and_the_others_move() {
+    for (together, refusal) in [
+        (true, nagaya_store::Error::limit_exceeded as fn(String) -> nagaya_store::Error),
+        (false, nagaya_store::Error::limit_exceeded),
+        (true, nagaya_store::Error::invalid),
+    ] {
+        let clock = ManualClock::at(NOON);
+        let store = store(&clock, together);
+        let nagaya = process("aiagent/single", store.clone(), &clock).await;
+        create_agents(&tenant(&nagaya, "t1"), 0..5).await;
+        clock.advance(31 * DAY);
+        let is_copy = |write: &Write| {
+            let WriteAction::Put { item } = &write.action else { return false };
+            write.table.ends_with("-log") && item.get("resource").and_then(Value::as_str) == Some("a2")
+        };
+        let has_copy = move |call: &Call| call.writes().iter().any(is_copy);
+        let refused = store.inject(Fault::fail_before(move || refusal("too large".to_owned())).matching(has_copy));
+        let archiver = AuditArchiver::new(&nagaya).expect("an archive");
+        assert!(matches!(archiver.step().await.expect("it is skipped"), ArchiveStep::Wait(_)));
+        assert!(refused.hits() > 0, "{together}");
+        let left = entries(&tenant(&nagaya, "t1"), "audits").await;
+        assert_eq!((left.len(), &left[0]["resource"]), (1, &json!("a2")), "{together}");
+        assert_eq!(entries(&tenant(&nagaya, "t1"), "archived_audits").await.len(), 4, "{together}");
+        // Once it can be written, it moves too.
+        refused.remove();
+        assert_eq!(nagaya.archive_audits().await.expect("a run"), 1);
+    }
 }

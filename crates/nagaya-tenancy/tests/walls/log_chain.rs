@@ -210,9 +210,13 @@ async fn a_head_that_is_removed_changed_or_put_back_is_found() {
 async fn an_entry_that_is_made_without_the_key_is_found() {
     let log = Log::open().await;
     log.act(2).await;
-    act(&server(&log.store, &log.clock, &[9])).await;
+    let forger = server(&log.store, &log.clock, &[9]);
+    assert!(operator(&forger).continue_log().await.expect("an entry of another key"));
+    // From then on everything is refused, until an operator has the log continued.
+    let refused = operator(&log.nagaya).verify_log(None).await.expect_err("the head is of an unknown key");
+    assert_eq!(refused.code(), "unknown_log_key");
+    assert!(operator(&log.nagaya).continue_log().await.expect("a log"));
     let report = log.verify().await;
-    // The forger cannot check the head before, and the next entry finds a head with an unknown key.
     assert_eq!(found(&report), ["unknownKey 3×1", "headChanged 3×1", "headChanged 4×1"]);
 }
 
@@ -256,7 +260,7 @@ async fn entries_from_before_the_chain_are_read_and_not_taken_for_tampered() {
     log.act(2).await;
     // As earlier versions wrote them: without a chain.
     let unchained = |item: Item, at: i64| {
-        let names = ["%number", "%hash", "%key", "%previous", "%previousExpires", "%expires", "expiresAt"];
+        let names = ["%number", "%hash", "%key", "%previous", "%previousExpiries", "%expires", "expiresAt"];
         let item = names.iter().fold(item, |mut item, name| {
             item.remove(name);
             item

@@ -1,11 +1,11 @@
 //! Entries of the operators' log expire, and the chain tells expired ones from removed ones.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use nagaya_embedded::EmbeddedStore;
 use nagaya_store::{Store, Value};
 use nagaya_tenancy::{List, Nagaya, Settings};
-use nagaya_testing::ManualClock;
+use nagaya_testing::{InstrumentedStore, ManualClock};
 
 use crate::{
     common::design,
@@ -44,12 +44,55 @@ async fn a_removed_entry_is_found_as_long_as_it_would_not_have_expired() {
     assert_eq!(found(&log.verify().await), [""; 0]);
 }
 
+/// A removed entry beside expired ones is found, although those expired before it.
+#[tokio::test]
+async fn a_shorter_retention_hides_no_removal() {
+    let log = Log::open().await;
+    log.act(10).await;
+    let shorter = server(&log.store, &log.clock, "todo/todo", 10);
+    for _ in 0..10 {
+        act(&shorter).await;
+    }
+    log.clock.advance(20 * DAY);
+    let report = log.verify().await;
+    assert_eq!((found(&report), report.expired, report.entries), (vec![], 10, 11));
+    log.remove(&[log.entry(9).await, log.entry(10).await]).await;
+    assert_eq!(found(&log.verify().await), ["removed 9×12"]);
+    log.remove(&[log.entry(21).await, log.entry(22).await]).await;
+    assert_eq!(found(&log.verify().await), ["removed 9×14"]);
+    log.clock.advance(379 * DAY);
+    assert_eq!(found(&log.verify().await), ["removed 1×22"], "21 and 22 would still be there");
+    log.clock.advance(30 * DAY);
+    assert_eq!(found(&log.verify().await), [""; 0]);
+}
+
+/// The clock of the store may be ahead of the one that verifies.
+#[tokio::test]
+async fn an_entry_that_expires_in_a_moment_may_be_gone() {
+    let log = Log::open().await;
+    log.act(2).await;
+    log.clock.advance(398 * DAY - Duration::from_secs(299));
+    log.remove(&[log.entry(1).await]).await;
+    let report = log.verify().await;
+    assert_eq!((found(&report), report.expired), (vec![], 1));
+    let log = Log::open().await;
+    log.act(2).await;
+    log.clock.advance(398 * DAY - Duration::from_secs(301));
+    log.remove(&[log.entry(1).await]).await;
+    assert_eq!(found(&log.verify().await), ["removed 1×1"]);
+}
+
+fn server(store: &Arc<dyn Store>, clock: &ManualClock, name: &str, retention_days: u32) -> Nagaya {
+    let (clock, audit_keys) = (clock.clock(), [1; 32].into());
+    let settings = Settings { clock, audit_keys, audit_retention: retention_days * DAY, ..Settings::default() };
+    Nagaya::open_with(design(name), Arc::clone(store), settings)
+}
+
 /// A table of the management design has no expiry of its own.
 async fn management(retention_days: u32) -> (Arc<dyn Store>, Nagaya, ManualClock) {
     let clock = ManualClock::at(NOON);
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::in_memory(options(&clock)).expect("memory"));
-    let settings = Settings { clock: clock.clock(), audit_retention: retention_days * DAY, ..Settings::default() };
-    let nagaya = Nagaya::open_with(design("management/management"), Arc::clone(&store), settings);
+    let nagaya = server(&store, &clock, "management/management", retention_days);
     nagaya.ensure_tables().await.expect("the tables are made");
     for _ in 0..150 {
         operator(&nagaya).list(&List::by("tenants")).await.expect("a page");
@@ -73,6 +116,39 @@ async fn a_table_without_expiry_is_pruned() {
     assert_eq!(entries(&store).await, 100);
     let report = operator(&nagaya).verify_log(None).await.expect("a report");
     assert_eq!((found(&report), report.expired, report.entries), (vec![], 51, 101));
+}
+
+#[tokio::test]
+async fn entries_that_expire_before_older_ones_are_pruned() {
+    let (store, nagaya, clock) = management(1_000).await;
+    let shorter = server(&store, &clock, "management/management", 10);
+    for _ in 0..120 {
+        operator(&shorter).list(&List::by("tenants")).await.expect("a page");
+    }
+    assert_eq!(nagaya.prune_log().await.expect("nothing"), 0);
+    clock.advance(11 * DAY);
+    assert_eq!(nagaya.prune_log().await.expect("it is pruned"), 120);
+    let report = operator(&nagaya).verify_log(None).await.expect("a report");
+    assert_eq!((found(&report), report.expired, report.entries), (vec![], 120, 151));
+}
+
+/// A call reads a part of a long log, and the next one goes on after it.
+#[tokio::test]
+async fn pruning_reads_a_bounded_part_of_the_log() {
+    let (store, for_ever, clock) = management(0).await;
+    clock.advance(120 * 30 * DAY);
+    operator(&server(&store, &clock, "management/management", 1)).list(&List::by("tenants")).await.expect("a page");
+    clock.advance(60 * DAY);
+    drop(for_ever);
+    let logged = InstrumentedStore::new(store);
+    let nagaya = server(&(Arc::clone(&logged) as Arc<dyn Store>), &clock, "management/management", 1);
+    let prune = async || {
+        let removed = nagaya.prune_log().await.expect("it is pruned");
+        (removed, logged.take_queries().len() <= 150)
+    };
+    assert_eq!(prune().await, (0, true));
+    assert_eq!(prune().await, (1, true));
+    assert_eq!(prune().await, (0, true));
 }
 
 #[tokio::test]

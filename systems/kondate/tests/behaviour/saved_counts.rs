@@ -79,7 +79,7 @@ pub(crate) fn concurrent_saves_are_counted_exactly(server: &TestServer, users: u
 
 /// A second instance on the same store, like another server.
 fn second_instance(server: &TestServer) -> Nagaya {
-    let settings = Settings { clock: server.clock.clock(), ..Settings::default() };
+    let settings = Settings { clock: server.clock.clock(), audit_keys: [7; 32].into(), ..Settings::default() };
     Nagaya::open_with(design(), Arc::clone(&server.store), settings)
 }
 
@@ -143,7 +143,7 @@ const AT: &str = "2030-01-01T00:00:00Z";
 
 impl Backend {
     fn open(store: Arc<dyn Store>, clock: ManualClock) -> Self {
-        let settings = Settings { clock: clock.clock(), ..Settings::default() };
+        let settings = Settings { clock: clock.clock(), audit_keys: [7; 32].into(), ..Settings::default() };
         let nagaya = Nagaya::open_with(design(), Arc::clone(&store), settings);
         let runtime = build_runtime();
         runtime.block_on(nagaya.ensure_tables()).expect("the tables are made");
@@ -237,7 +237,8 @@ fn saves_without_a_running_subscription_are_counted_later() {
     backend.unsave(0..30);
     backend.save(120..150);
     backend.unsave(140..150);
-    let other = Nagaya::open(design(), Arc::clone(&backend.store));
+    let settings = Settings { audit_keys: [7; 32].into(), ..Settings::default() };
+    let other = Nagaya::open_with(design(), Arc::clone(&backend.store), settings);
     let (mine, other) = backend.runtime.block_on(async { tokio::join!(catch_up(&backend.nagaya), catch_up(&other)) });
     mine.and(other).expect("both catch up");
     assert_eq!(backend.count(), 110);

@@ -169,33 +169,45 @@ impl Archive {
                     .when(Condition::exists(self.entries.key.partition.as_str())),
             }),
             Err(error) => {
-                // It stays where it is, and must not keep the others from moving.
-                tracing::warn!(entity = self.entries.name(), %error, "an audit entry cannot be archived");
+                self.warn(&error);
                 None
             }
         }
     }
 
-    /// Commits moves together; how many there were. Where another process has moved one meanwhile, each by itself.
+    /// Commits moves together; how many there were. Each by itself where another process has moved one meanwhile, or where one
+    /// cannot be written.
     async fn commit_moves(&self, moves: Vec<Move>) -> Result<usize, Error> {
         if moves.len() > 1 {
             let set: WriteSet = moves.iter().flat_map(|each| [each.copy.clone(), each.delete.clone()]).collect();
-            if self.session.commit_if(set).await? {
-                return Ok(moves.len());
+            match self.session.commit_if(set).await {
+                Ok(true) => return Ok(moves.len()),
+                Err(error) if !error.is_permanent() => return Err(error),
+                Ok(false) | Err(_) => {}
             }
         }
         let mut moved = 0;
-        for Move { copy, delete, .. } in moves {
-            let committed = if self.state().cross_partition() {
-                self.session.commit_if([copy, delete].into_iter().collect::<WriteSet>()).await?
-            } else {
-                // The copy comes first: until the entry is deleted it is in both places, and after a crash it moves again.
-                self.session.commit_if(copy).await?;
-                self.session.commit_if(delete).await?
-            };
-            moved += usize::from(committed);
+        for each in moves {
+            match self.commit_move(each).await {
+                Err(error) if error.is_permanent() => self.warn(&error),
+                committed => moved += usize::from(committed?),
+            }
         }
         Ok(moved)
+    }
+
+    async fn commit_move(&self, Move { copy, delete, .. }: Move) -> Result<bool, Error> {
+        if self.state().cross_partition() {
+            return self.session.commit_if([copy, delete].into_iter().collect::<WriteSet>()).await;
+        }
+        // The copy comes first: until the entry is deleted it is in both places, and after a crash it moves again.
+        self.session.commit_if(copy).await?;
+        self.session.commit_if(delete).await
+    }
+
+    /// An entry cannot move. It stays where it is, and must not keep the others from moving.
+    fn warn(&self, error: &Error) {
+        tracing::warn!(entity = self.entries.name(), %error, "an audit entry cannot be archived");
     }
 }
 

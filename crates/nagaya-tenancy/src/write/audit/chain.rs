@@ -6,14 +6,17 @@
 //!
 //! The hashes are keyed. Somebody who can write to the table and has no key can remove entries, but cannot link the rest again.
 //!
-//! Entries expire. So each says when the one before it expires: a gap is a removal only if that time has not come.
+//! Entries expire. So each says when the ones before it have expired: a gap is a removal if that time has not come.
 
 use std::collections::BTreeMap;
 
 use nagaya_store::{Condition, Item, Key, Value, Write};
 
-use super::log::{self, LogEntry, number_in};
-use crate::{Error, KeySet, SecretKey, state::TenancyState};
+use super::{
+    Expiries,
+    log::{self, LogEntry, number_in},
+};
+use crate::{Error, ErrorKind, KeySet, SecretKey, state::TenancyState};
 
 /// The partition and the sort key of the head.
 const HEAD: &str = "%audit-head";
@@ -21,10 +24,14 @@ const HEAD: &str = "%audit-head";
 const HASH: &str = "%hash";
 /// The attribute with the id of the key that the hash is made with.
 const KEY: &str = "%key";
+/// The attribute of the head that says when the entries have expired.
+const EXPIRIES: &str = "%expiries";
+/// The attribute of an entry that says when the ones before it have expired.
+const PREVIOUS_EXPIRIES: &str = "%previousExpiries";
 /// The attribute of the head with an entry that may not be stored yet.
 const PENDING: &str = "%entry";
 
-/// The attribute of an entry that was linked to a head whose hash was wrong, or made with an unknown key.
+/// The attribute of an entry that was linked to a head whose hash was wrong, or made with a key that is lost.
 const AFTER_WRONG_HEAD: &str = "%afterWrongHead";
 
 /// The end of the chain.
@@ -34,8 +41,8 @@ pub(crate) struct Head {
     pub(crate) number: u64,
     /// The hash of the last entry.
     pub(crate) last: String,
-    /// When the last entry expires, in seconds since 1970; `None`: never.
-    pub(crate) expires: Option<i64>,
+    /// When the entries up to the last one have expired.
+    pub(crate) expiries: Expiries,
     /// The time of the first entry of the chain, in milliseconds since 1970.
     pub(crate) started: i64,
     /// The last span of time that has an entry: a clock may have been ahead.
@@ -62,8 +69,8 @@ pub(crate) struct Link {
     pub(crate) at: i64,
     pub(crate) last: String,
     pub(crate) previous: String,
-    /// When the entry before it expires, in seconds since 1970.
-    pub(crate) previous_expires: Option<i64>,
+    /// When the entries before it have expired.
+    pub(crate) previous_expiries: Expiries,
     /// Whether the head before it was not as it was written.
     pub(crate) after_wrong_head: bool,
     pub(crate) hash: HashCheck,
@@ -76,6 +83,23 @@ impl Head {
         Ok(found.map(|item| Head::from_item(&state.settings.audit_keys, &item)))
     }
 
+    /// The head, to link entries to it. Fails if it is made with an unknown key: whether it is as it was written cannot be told, and
+    /// for those who know that key the next entry would look like one of a forger.
+    pub(crate) async fn read_known(state: &TenancyState) -> Result<Option<Self>, Error> {
+        let is_unknown =
+            |head: &Option<Self>| head.as_ref().is_some_and(|head| matches!(head.hash, HashCheck::UnknownKey(_)));
+        let mut head = Head::read(state).await?;
+        if is_unknown(&head) {
+            // Another process may have written with a key that is newer than the known ones.
+            state.settings.audit_keys.reload();
+            head = Head::read(state).await?;
+        }
+        match head {
+            Some(Head { hash: HashCheck::UnknownKey(key), .. }) => Err(ErrorKind::UnknownLogKey { key }.into()),
+            head => Ok(head),
+        }
+    }
+
     fn from_item(keys: &KeySet, item: &Item) -> Self {
         let pending = match item.get(PENDING) {
             Some(Value::Map(entry)) => Some(entry.iter().map(|(name, value)| (name.clone(), value.clone())).collect()),
@@ -84,7 +108,7 @@ impl Head {
         Head {
             number: number_in(item, "%number").and_then(|number| number.try_into().ok()).unwrap_or_default(),
             last: text_in(item, "%last"),
-            expires: number_in(item, "%expires"),
+            expiries: Expiries::from_item(item, EXPIRIES),
             started: number_in(item, "%started").unwrap_or_default(),
             span: number_in(item, "%span").unwrap_or_default(),
             pending,
@@ -100,10 +124,8 @@ impl Head {
             .with("%number", stored_number(self.number))
             .with("%last", self.last.as_str())
             .with("%started", self.started)
-            .with("%span", self.span);
-        if let Some(expires) = self.expires {
-            item.insert("%expires", expires);
-        }
+            .with("%span", self.span)
+            .with(EXPIRIES, self.expiries.to_value());
         if let Some(entry) = &self.pending {
             let entry: BTreeMap<_, _> = entry.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect();
             item.insert(PENDING, Value::Map(entry));
@@ -133,7 +155,7 @@ pub(in crate::write) fn link(state: &TenancyState, read: Option<&Head>, entries:
     let new = Head {
         number: 0,
         last: String::new(),
-        expires: None,
+        expiries: Expiries::default(),
         started: first,
         span: 0,
         pending: None,
@@ -146,7 +168,7 @@ pub(in crate::write) fn link(state: &TenancyState, read: Option<&Head>, entries:
         head.number += 1;
         head.hash = HashCheck::Right;
         head.last = text_in(&item, HASH);
-        head.expires = number_in(&item, "%expires");
+        head.expiries.add(head.number, number_in(&item, "%expires"));
         head.span = head.span.max(log::span(entry.at));
         head.pending = (!state.cross_partition()).then(|| item.clone());
         writes.push(entry_write(state, item));
@@ -163,10 +185,8 @@ fn entry_item(state: &TenancyState, before: &Head, entry: &LogEntry, key: &Secre
         .with(&table.key.partition, log::partition(log::span(entry.at)))
         .with(&table.key.sort, format!("{}-{number:016x}", log::sort_key(entry.at)))
         .with("%number", stored_number(number))
-        .with("%previous", before.last.as_str());
-    if let Some(expires) = before.expires {
-        item.insert("%previousExpires", expires);
-    }
+        .with("%previous", before.last.as_str())
+        .with(PREVIOUS_EXPIRIES, before.expiries.to_value());
     // The next head is right again, so the entry says for ever that this one was not.
     if before.hash != HashCheck::Right {
         item.insert(AFTER_WRONG_HEAD, true);
@@ -195,7 +215,7 @@ impl Link {
             at: number_in(item, "%at").unwrap_or_default(),
             last: text_in(item, HASH),
             previous: text_in(item, "%previous"),
-            previous_expires: number_in(item, "%previousExpires"),
+            previous_expiries: Expiries::from_item(item, PREVIOUS_EXPIRIES),
             after_wrong_head: item.get(AFTER_WRONG_HEAD).is_some(),
             hash: check(keys, Context::Entry, item),
         })

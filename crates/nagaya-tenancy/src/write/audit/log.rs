@@ -58,7 +58,7 @@ pub(in crate::write) fn operator_entry(session: &Session, action: &AuditedAction
     Some(entry(session, action.name(), action.target.clone(), tenant, changes))
 }
 
-/// The entry about reading the log itself.
+/// The entry about something that is done with the log itself, such as reading it.
 pub(in crate::write) fn reading_entry(session: &Session, verb: &str) -> LogEntry {
     entry(session, format!("audit.{verb}"), "audit".to_owned(), None, Map::new())
 }

@@ -6,7 +6,9 @@
 mod archive;
 pub(crate) mod chain;
 mod changes;
+mod expiry;
 pub(crate) mod log;
+mod lost_key;
 mod prune;
 
 use std::sync::Arc;
@@ -18,10 +20,13 @@ use serde_json::{Map, Value as Json};
 use crate::{Error, compiled::CompiledEntity, session::Session, values};
 
 pub(super) use self::log::{operator_entry, reading_entry};
-pub(crate) use self::prune::{is_expired, log_key};
 pub use self::{
     archive::{ArchiveStep, AuditArchiver},
     log::LogEntry,
+};
+pub(crate) use self::{
+    expiry::Expiries,
+    prune::{PruningPosition, is_expired, log_key},
 };
 
 /// What is written about actions.
