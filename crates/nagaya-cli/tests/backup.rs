@@ -305,7 +305,7 @@ fn the_control_socket_is_private_and_survives_malformed_requests() {
         let serving = serve(&home.path("data"));
         assert_eq!(fs::metadata(&socket).expect("a socket").permissions().mode() & 0o777, 0o600);
         for request in
-            [&b""[..], b"\n", b"{}\n", b"{\"version\":3,\"do\":\"dance\"}\n", b"{\"version\":1}\n", &[b'x'; 100_000]]
+            [&b""[..], b"\n", b"{}\n", b"{\"version\":4,\"do\":\"dance\"}\n", b"{\"version\":1}\n", &[b'x'; 100_000]]
         {
             let mut stream = UnixStream::connect(&socket).expect("the server accepts the connection");
             // The server may close the connection before everything is written.
@@ -317,7 +317,7 @@ fn the_control_socket_is_private_and_survives_malformed_requests() {
         }
         let since = json!({ "incarnation": "00", "sequence": 1 });
         let mut stream = UnixStream::connect(&socket).expect("the server accepts the connection");
-        writeln!(stream, "{}", json!({ "version": 3, "do": "backup", "since": since }))
+        writeln!(stream, "{}", json!({ "version": 4, "do": "backup", "since": since }))
             .expect("the server accepts the connection");
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("an answer");
