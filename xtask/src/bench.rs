@@ -24,6 +24,8 @@ pub(crate) enum Task {
     Search(Options),
     /// Compare the API with a bare axum handler, PocketBase and PostgreSQL
     Api(Options),
+    /// Measure memory and latency of the API while clients misbehave
+    Overload(Options),
     /// Compare event sourcing with the bare engine and with cqrs-es on PostgreSQL
     Events(Options),
 }
@@ -40,7 +42,7 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
     match task {
         Task::Keys => step("keys", cargo(["bench", "--package", "nagaya-design"])),
         Task::Engine(options) => {
-            let mut command = benchmark("bench-engine");
+            let mut command = benchmark("bench-engine", "run");
             command.arg("--scratch").arg(root().join("target"));
             run_benchmark("engine", command, options)
         }
@@ -62,24 +64,30 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
         ),
         Task::Api(options) => {
             let nagaya = release_binary()?;
-            let mut command = benchmark("bench-api");
+            let mut command = benchmark("bench-api", "run");
             command.arg("--nagaya").arg(nagaya).arg("--tools").arg(tools());
             command.arg("--scratch").arg(root().join("target"));
             run_benchmark("api", command, options)
         }
+        Task::Overload(options) => {
+            let nagaya = release_binary()?;
+            let mut command = benchmark("bench-api", "overload");
+            command.arg("--nagaya").arg(nagaya).arg("--scratch").arg(root().join("target"));
+            run_benchmark("overload", command, options)
+        }
         Task::Events(options) => {
             let nagaya = release_binary()?;
-            let mut command = benchmark("bench-events");
+            let mut command = benchmark("bench-events", "run");
             command.arg("--nagaya").arg(nagaya).arg("--scratch").arg(root().join("target"));
             run_benchmark("events", command, options)
         }
     }
 }
 
-/// Runs a package of the benchmark workspace.
-fn benchmark(package: &str) -> Command {
+/// Runs a task of a package of the benchmark workspace.
+fn benchmark(package: &str, task: &str) -> Command {
     let mut command = cargo(["run", "--release", "--locked", "--quiet", "--package", package]);
-    command.args(["--manifest-path", "benches/Cargo.toml", "--target-dir", "target/bench", "--", "run"]);
+    command.args(["--manifest-path", "benches/Cargo.toml", "--target-dir", "target/bench", "--", task]);
     command
 }
 

@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 use crate::{
     machine::{self, Machine},
     measure::{self, Load},
+    overload,
     report::Report,
     servers::{self, Name},
     start,
@@ -28,6 +29,8 @@ pub(crate) struct Cli {
 pub(crate) enum Task {
     /// Measure, and print the report
     Run(Args),
+    /// Measure memory and latency while clients misbehave, and print the report
+    Overload(overload::Args),
     /// Serve the content of a file for every read
     #[command(hide = true)]
     Axum { listen: SocketAddr, answer: PathBuf },

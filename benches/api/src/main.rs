@@ -6,6 +6,7 @@
 mod cli;
 mod client;
 mod measure;
+mod overload;
 mod report;
 mod servers;
 mod start;
@@ -19,6 +20,7 @@ use clap::Parser as _;
 fn main() -> anyhow::Result<()> {
     match cli::Cli::parse().task {
         cli::Task::Run(args) => cli::run(&args),
+        cli::Task::Overload(args) => overload::run(&args),
         cli::Task::Axum { listen, answer } => servers::axum::serve(listen, &answer),
     }
 }

@@ -125,7 +125,12 @@ pub fn peak_mb(pid: u32) -> anyhow::Result<f64> {
 
 /// Resets the peak resident memory of this process.
 pub fn forget_peak() -> anyhow::Result<()> {
-    Ok(fs::write("/proc/self/clear_refs", "5")?)
+    forget_peak_of(std::process::id())
+}
+
+/// Resets the peak resident memory of a process.
+pub fn forget_peak_of(pid: u32) -> anyhow::Result<()> {
+    Ok(fs::write(format!("/proc/{pid}/clear_refs"), "5")?)
 }
 
 fn megabytes(pid: u32, name: &str) -> anyhow::Result<f64> {
