@@ -1,10 +1,19 @@
-//! `cargo xtask mutate`: mutates the guards one by one, to verify that the tests notice.
+//! `cargo xtask mutate`: changes the guards, one change at a time, to verify that the tests notice.
+//!
+//! All mutants are compiled once, each behind a switch (`instrument.rs`, `tree.rs`). The tests run once without an active mutant,
+//! which tells the mutants that each reaches; then each mutant runs with these tests, the fastest first, until one fails.
 
-use std::{fs, process::Command};
+mod attempts;
+mod guarded;
+mod instrument;
+mod tree;
 
-use anyhow::{Context as _, bail};
+use std::time::Instant;
 
-use crate::run::{cargo, ensure, root, step};
+use anyhow::bail;
+
+use self::guarded::{EQUIVALENT, GUARDED};
+use crate::run::root;
 
 /// What is mutated.
 #[derive(Debug, clap::Subcommand)]
@@ -16,113 +25,33 @@ pub(crate) enum Task {
 /// Arguments of the task.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only mutants whose name matches this
+    /// Only mutants whose file, function or change contains this
     #[arg(long)]
     only: Option<String>,
-    /// A part of the mutants, such as `0/8`
-    #[arg(long)]
-    shard: Option<String>,
-    /// Mutants that are tested concurrently
-    #[arg(long, default_value_t = 1)]
-    jobs: u32,
+    /// Processes that run tests concurrently
+    #[arg(long, default_value_t = std::thread::available_parallelism().map_or(2, std::num::NonZero::get))]
+    jobs: usize,
 }
-
-/// The guards of a package, and the tests that have to notice.
-struct Guarded {
-    package: &'static str,
-    /// The modules that hold guards.
-    modules: &'static [&'static str],
-    /// Fast tests, which run on all mutants.
-    quick: &'static [&'static str],
-    /// Slow tests, which run on the mutants that the fast ones miss.
-    thorough: &'static [&'static str],
-}
-
-const GUARDED: [Guarded; 2] = [
-    Guarded {
-        package: "nagaya-tenancy",
-        modules: &[
-            "compiled",
-            "log_names",
-            "read/cursor",
-            "read/get",
-            "read/guard",
-            "read/list",
-            "read/referrers",
-            "scope",
-            "session",
-            "write/draft/checks",
-            "write/draft/fields",
-            "write/draft/mod",
-            "write/idempotency",
-            "write/plan",
-            "write/unique",
-        ],
-        quick: &["--test", "walls", "--", "--skip", "attack::", "--skip", "concurrent"],
-        thorough: &["--test", "walls"],
-    },
-    Guarded {
-        package: "nagaya-server",
-        modules: &[
-            "identity/cache",
-            "identity/claims",
-            "identity/keys",
-            "identity/mod",
-            "identity/revocation/mod",
-            "identity/token",
-            "identity/verifier",
-            "roles",
-            "service",
-            "stream_guard",
-        ],
-        quick: &["--lib", "--test", "identity"],
-        thorough: &["--lib", "--test", "identity", "--test", "api", "--test", "limits", "--test", "observe"],
-    },
-];
-
-/// Mutants without an observable effect, each with the reason.
-const EQUIVALENT: [(&str, &str); 0] = [];
 
 pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
     let Task::Walls(args) = task;
-    ensure("mutants", "cargo-mutants")?;
-    fs::create_dir_all(root().join("target/mutants")).context("target/mutants cannot be created")?;
-    for guarded in &GUARDED {
-        let mut quick = mutants(args, guarded);
-        quick.arg("--").args(guarded.quick);
-        // Exit codes 2 and 3: some mutants survived or timed out, and are left to the thorough tests.
-        let status = quick.status().context("cargo-mutants does not start")?;
-        if !matches!(status.code(), Some(0 | 2 | 3)) {
-            bail!("cargo-mutants failed ({status})");
-        }
-        if status.success() {
-            continue;
-        }
-        let mut thorough = mutants(args, guarded);
-        thorough.args(["--iterate", "--"]).args(guarded.thorough);
-        step(&format!("mutants of {} that the quick tests did not catch", guarded.package), thorough)?;
+    let start = Instant::now();
+    let tree = tree::build(&GUARDED)?;
+    eprintln!("== {} mutants; {} do not compile; {:.0?}", tree.mutants.len(), tree.unviable, start.elapsed());
+    let tests = attempts::observe(&tree.executables, args.jobs)?;
+    eprintln!("== {} tests; {:.0?}", tests.len(), start.elapsed());
+    let is_equivalent = |name: &str| EQUIVALENT.iter().any(|(equivalent, _)| *equivalent == name);
+    let is_chosen = |name: &str| args.only.as_ref().is_none_or(|only| name.contains(only));
+    let chosen = tree.mutants.iter().filter(|mutant| is_chosen(&mutant.name) && !is_equivalent(&mutant.name));
+    let chosen: Vec<_> = chosen.collect();
+    let survivors = attempts::survivors(&chosen, &tests, args.jobs)?;
+    attempts::write(&survivors, &root().join("target/mutants/survivors"))?;
+    for mutant in &survivors {
+        println!("line {} of {}", mutant.line, mutant.name);
+    }
+    println!("{} mutants, {} survived, {:.0?}", chosen.len(), survivors.len(), start.elapsed());
+    if !survivors.is_empty() {
+        bail!("{} mutants survived; see target/mutants/survivors", survivors.len());
     }
     Ok(())
-}
-
-fn mutants(args: &Args, guarded: &Guarded) -> Command {
-    let Guarded { package, modules, .. } = guarded;
-    let jobs = args.jobs.to_string();
-    let mut command = cargo(["mutants", "--package", package, "--jobs", &jobs, "--minimum-test-timeout", "120"]);
-    command.arg("--output").arg(format!("target/mutants/{package}"));
-    // Debug information is not needed, and slows down the build; a mutant changes one function.
-    command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "1");
-    for module in *modules {
-        command.arg("--file").arg(format!("crates/{package}/src/{module}.rs"));
-    }
-    for (name, _) in EQUIVALENT {
-        command.args(["--exclude-re", name]);
-    }
-    if let Some(only) = &args.only {
-        command.args(["--re", only]);
-    }
-    if let Some(shard) = &args.shard {
-        command.args(["--shard", shard]);
-    }
-    command
 }

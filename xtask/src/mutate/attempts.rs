@@ -1,0 +1,167 @@
+//! Runs the tests on each mutant.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    path::Path,
+    process::{Command, Stdio},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, ensure};
+
+use super::{
+    instrument::Mutant,
+    tree::{Executable, folder},
+};
+use crate::run::root;
+
+/// The least time that a test has for a mutant.
+const MIN_TIME: Duration = Duration::from_secs(20);
+
+/// A test, with what it does without an active mutant.
+#[derive(Debug)]
+pub(crate) struct Test {
+    executable: Executable,
+    name: String,
+    time: Duration,
+    reached: Vec<usize>,
+}
+
+/// How a run of a test ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    Passed,
+    Failed,
+}
+
+/// Runs every test once without an active mutant, to see which mutants it reaches.
+pub(crate) fn observe(executables: &[Executable], jobs: usize) -> anyhow::Result<Vec<Test>> {
+    let mut names = Vec::new();
+    for executable in executables {
+        let mut list = Command::new(&executable.path);
+        let listed = list.args(["--list", "--format", "terse"]).current_dir(&executable.folder).output()?;
+        let listed = String::from_utf8(listed.stdout)?;
+        let found = listed.lines().filter_map(|line| line.strip_suffix(": test"));
+        names.extend(found.map(|name| (executable.clone(), name.to_owned())));
+    }
+    ensure!(!names.is_empty(), "there are no tests");
+    let (tests, failed) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    for_each(&names, jobs, |at, (executable, name)| {
+        let notes = root().join(format!("target/mutants/reached-{at}"));
+        File::create(&notes)?;
+        let start = Instant::now();
+        let outcome =
+            run(executable, name, Duration::from_secs(600), ("NAGAYA_MUTANTS_REACHED", &notes.display().to_string()))?;
+        let reached = fs::read_to_string(&notes)?.lines().filter_map(|line| line.parse().ok()).collect();
+        fs::remove_file(&notes)?;
+        match outcome {
+            Outcome::Failed => lock(&failed).push(name.clone()),
+            Outcome::Passed => lock(&tests).push(Test {
+                executable: executable.clone(),
+                name: name.clone(),
+                time: start.elapsed(),
+                reached,
+            }),
+        }
+        Ok(())
+    })?;
+    let failed = failed.into_inner().unwrap_or_default();
+    ensure!(failed.is_empty(), "these tests fail without any mutant: {}", failed.join(", "));
+    let mut tests = tests.into_inner().unwrap_or_default();
+    tests.sort_by_key(|test: &Test| test.time);
+    Ok(tests)
+}
+
+/// The mutants that no test notices.
+pub(crate) fn survivors<'m>(mutants: &'m [&'m Mutant], tests: &[Test], jobs: usize) -> anyhow::Result<Vec<&'m Mutant>> {
+    let mut reaching: BTreeMap<usize, Vec<&Test>> = BTreeMap::new();
+    for test in tests {
+        for mutant in &test.reached {
+            reaching.entry(*mutant).or_default().push(test);
+        }
+    }
+    let (survivors, done) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
+    for_each(mutants, jobs, |_, mutant| {
+        let id = mutant.id.to_string();
+        let tests = reaching.get(&mutant.id).map_or(&[][..], Vec::as_slice);
+        let mut is_noticed = false;
+        for test in tests {
+            let time = MIN_TIME.max(test.time * 10);
+            if run(&test.executable, &test.name, time, ("NAGAYA_MUTANT", &id))? == Outcome::Failed {
+                is_noticed = true;
+                break;
+            }
+        }
+        let done = 1 + done.fetch_add(1, Ordering::Relaxed);
+        if !is_noticed {
+            eprintln!("survived ({} tests reach it): line {} of {}", tests.len(), mutant.line, mutant.name);
+            lock(&survivors).push(*mutant);
+        }
+        if done.is_multiple_of(50) || done == mutants.len() {
+            eprintln!("{done} of {} mutants, {} survived", mutants.len(), lock(&survivors).len());
+        }
+        Ok(())
+    })?;
+    let mut survivors = survivors.into_inner().unwrap_or_default();
+    survivors.sort_by_key(|mutant| mutant.id);
+    Ok(survivors)
+}
+
+/// Runs a test; one that takes too long has failed.
+fn run(executable: &Executable, name: &str, time: Duration, variable: (&str, &str)) -> anyhow::Result<Outcome> {
+    let mut command = Command::new(&executable.path);
+    command.args(["--exact", name, "--test-threads", "1"]).current_dir(&executable.folder);
+    command.env(variable.0, variable.1).env("INSTA_UPDATE", "no").env("INSTA_WORKSPACE_ROOT", folder());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().with_context(|| format!("{} does not start", executable.path.display()))?;
+    let start = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(if status.success() { Outcome::Passed } else { Outcome::Failed });
+        }
+        if start.elapsed() > time {
+            child.kill()?;
+            child.wait()?;
+            return Ok(Outcome::Failed);
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+/// Calls a function for each item, several at a time; the first error ends it.
+fn for_each<T: Sync>(
+    items: &[T],
+    jobs: usize,
+    act: impl Fn(usize, &T) -> anyhow::Result<()> + Sync,
+) -> anyhow::Result<()> {
+    let next = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        let work = || {
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(item) = items.get(at) else { return Ok(()) };
+                act(at, item)?;
+            }
+        };
+        let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|_| anyhow::bail!("a thread panicked")))
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Writes the names of the survivors.
+pub(crate) fn write(survivors: &[&Mutant], to: &Path) -> anyhow::Result<()> {
+    let lines: String = survivors.iter().map(|mutant| format!("{}\t{}\n", mutant.line, mutant.name)).collect();
+    fs::write(to, lines).with_context(|| format!("{} cannot be written", to.display()))
+}
