@@ -13,6 +13,7 @@ pub(crate) mod mutants {
     static ACTIVE: OnceLock<usize> = OnceLock::new();
     static REACHED: OnceLock<Option<(File, Vec<AtomicBool>)>> = OnceLock::new();
 
+    #[inline(never)]
     /// Whether a mutant is the active one. Notes that it was reached, if somebody wants to know.
     pub(crate) fn is(mutant: usize) -> bool {
         let reached = REACHED.get_or_init(|| {
