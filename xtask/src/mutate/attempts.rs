@@ -56,8 +56,12 @@ pub(crate) fn observe(executables: &[Executable], jobs: usize) -> anyhow::Result
         let notes = root().join(format!("target/mutants/reached-{at}"));
         File::create(&notes)?;
         let start = Instant::now();
-        let outcome =
-            run(executable, name, Duration::from_secs(600), ("NAGAYA_MUTANTS_REACHED", &notes.display().to_string()))?;
+        let outcome = run(
+            executable,
+            &[name],
+            Duration::from_secs(600),
+            ("NAGAYA_MUTANTS_REACHED", &notes.display().to_string()),
+        )?;
         let reached = fs::read_to_string(&notes)?.lines().filter_map(|line| line.parse().ok()).collect();
         fs::remove_file(&notes)?;
         match outcome {
@@ -86,23 +90,21 @@ pub(crate) fn survivors<'m>(mutants: &'m [&'m Mutant], tests: &[Test], jobs: usi
             reaching.entry(*mutant).or_default().push(test);
         }
     }
-    let (survivors, done) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
+    let (survivors, noticed, done) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()), AtomicUsize::new(0));
     for_each(mutants, jobs, |_, mutant| {
-        let id = mutant.id.to_string();
-        let tests = reaching.get(&mutant.id).map_or(&[][..], Vec::as_slice);
-        let mut is_noticed = false;
-        for test in tests {
-            let time = MIN_TIME.max(test.time * 10);
-            if run(&test.executable, &test.name, time, ("NAGAYA_MUTANT", &id))? == Outcome::Failed {
-                is_noticed = true;
-                break;
+        let mut tests = reaching.get(&mutant.id).cloned().unwrap_or_default();
+        // What has noticed the mutants before this one may well notice this one too.
+        let recent: Vec<&Test> = lock(&noticed).iter().rev().take(RECENT).copied().collect();
+        tests.sort_by_key(|test| recent.iter().position(|one| std::ptr::eq(*one, *test)).unwrap_or(RECENT));
+        match notice(mutant, &tests)? {
+            Some(Some(test)) => lock(&noticed).push(test),
+            Some(None) => {}
+            None => {
+                eprintln!("survived ({} tests reach it): line {} of {}", tests.len(), mutant.line, mutant.name);
+                lock(&survivors).push(*mutant);
             }
         }
         let done = 1 + done.fetch_add(1, Ordering::Relaxed);
-        if !is_noticed {
-            eprintln!("survived ({} tests reach it): line {} of {}", tests.len(), mutant.line, mutant.name);
-            lock(&survivors).push(*mutant);
-        }
         if done.is_multiple_of(50) || done == mutants.len() {
             eprintln!("{done} of {} mutants, {} survived", mutants.len(), lock(&survivors).len());
         }
@@ -113,10 +115,39 @@ pub(crate) fn survivors<'m>(mutants: &'m [&'m Mutant], tests: &[Test], jobs: usi
     Ok(survivors)
 }
 
-/// Runs a test; one that takes too long has failed.
-fn run(executable: &Executable, name: &str, time: Duration, variable: (&str, &str)) -> anyhow::Result<Outcome> {
+/// How many of the tests that noticed the last mutants are tried first.
+const RECENT: usize = 20;
+/// How many tests are tried one by one, before all others run together.
+const ONE_BY_ONE: usize = 8;
+
+/// Runs tests on a mutant until one fails: that test, if it ran alone; `None`: all pass.
+fn notice<'t>(mutant: &Mutant, tests: &[&'t Test]) -> anyhow::Result<Option<Option<&'t Test>>> {
+    let id = mutant.id.to_string();
+    let (first, others) = tests.split_at(tests.len().min(ONE_BY_ONE));
+    for test in first {
+        let time = MIN_TIME.max(test.time * 10);
+        if run(&test.executable, &[&test.name], time, ("NAGAYA_MUTANT", &id))? == Outcome::Failed {
+            return Ok(Some(Some(test)));
+        }
+    }
+    let mut together: BTreeMap<&Path, Vec<&Test>> = BTreeMap::new();
+    for test in others {
+        together.entry(&test.executable.path).or_default().push(test);
+    }
+    for tests in together.values() {
+        let names: Vec<_> = tests.iter().map(|test| test.name.as_str()).collect();
+        let time = MIN_TIME.max(tests.iter().map(|test| test.time).sum::<Duration>() * 10);
+        if run(&tests[0].executable, &names, time, ("NAGAYA_MUTANT", &id))? == Outcome::Failed {
+            return Ok(Some(None));
+        }
+    }
+    Ok(None)
+}
+
+/// Runs tests; those that take too long have failed.
+fn run(executable: &Executable, names: &[&str], time: Duration, variable: (&str, &str)) -> anyhow::Result<Outcome> {
     let mut command = Command::new(&executable.path);
-    command.args(["--exact", name, "--test-threads", "1"]).current_dir(&executable.folder);
+    command.arg("--exact").args(names).args(["--test-threads", "2"]).current_dir(&executable.folder);
     command.env(variable.0, variable.1).env("INSTA_UPDATE", "no").env("INSTA_WORKSPACE_ROOT", folder());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().with_context(|| format!("{} does not start", executable.path.display()))?;

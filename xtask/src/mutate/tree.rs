@@ -138,7 +138,7 @@ fn compile(guarded: &[Guarded]) -> anyhow::Result<Result<Vec<Executable>, BTreeS
             let is_wanted = |(wanted, test): &&(&str, &str)| {
                 *wanted == name && if is_library { *test == "lib" } else { *test == target }
             };
-            if tests.iter().any(|test| is_wanted(&test)) {
+            if tests.iter().any(is_wanted) {
                 executables.push(Executable { path: path.into(), folder: package.to_owned() });
             }
         }
