@@ -22,7 +22,7 @@ use super::{
 use crate::run::root;
 
 /// The least time that a test has for a mutant.
-const MIN_TIME: Duration = Duration::from_secs(20);
+const MIN_TIME: Duration = Duration::from_secs(10);
 
 /// A test, with what it does without an active mutant.
 #[derive(Debug)]
@@ -136,7 +136,7 @@ fn notice<'t>(mutant: &Mutant, tests: &[&'t Test]) -> anyhow::Result<Option<Opti
     }
     for tests in together.values() {
         let names: Vec<_> = tests.iter().map(|test| test.name.as_str()).collect();
-        let time = MIN_TIME.max(tests.iter().map(|test| test.time).sum::<Duration>() * 10);
+        let time = MIN_TIME + tests.iter().map(|test| test.time).sum::<Duration>() * 3;
         if run(&tests[0].executable, &names, time, ("NAGAYA_MUTANT", &id))? == Outcome::Failed {
             return Ok(Some(None));
         }
