@@ -234,19 +234,25 @@ impl SystemService {
             return Err(malformed());
         }
         let token = token.trim();
-        // An address that guesses tokens gets no answer to its guesses. Tokens that are known go on: others may share the
-        // address.
-        if let Some(wait) = self.limits.too_many_failures(address)
-            && !self.verifier.is_known(token)
-        {
+        let caller = match self.verifier.known_caller(token).await {
+            Some(caller) => Ok(caller),
+            None => self.verify(token, address).await,
+        };
+        Ok((caller?.with_counting_roles(&self.system.design), self.has_streams.then(|| token.into())))
+    }
+
+    /// The caller of a token that is not known. An address that guesses tokens gets no answer to its guesses, while known
+    /// tokens of others behind the same address go on.
+    async fn verify(&self, token: &str, address: &str) -> Result<Arc<Caller>, Problem> {
+        if let Some(wait) = self.limits.too_many_failures(address) {
             let detail = "Too many tokens from this address were refused. `Retry-After` says when to go on.";
             return Err(Problem::from_code(ProblemCode::RATE_LIMITED, detail).retry_after(whole_seconds(wait)));
         }
-        let caller = self.verifier.caller(token).await;
+        let caller = self.verifier.verify(token).await;
         if caller.as_ref().is_err_and(|problem| problem.status() == StatusCode::UNAUTHORIZED) {
             self.limits.count_failure(address);
         }
-        Ok((caller?.with_counting_roles(&self.system.design), self.has_streams.then(|| token.into())))
+        caller
     }
 
     fn takes_body(&self, route: &Route) -> bool {

@@ -133,24 +133,26 @@ impl Verifier {
         self.verified_count.load(Ordering::Relaxed)
     }
 
-    /// Whether a token was verified before, and has not expired.
-    pub(crate) fn is_known(&self, token: &str) -> bool {
-        self.cache.get(token).is_some_and(|verified| self.is_still_valid(&verified, self.clock.seconds()))
-    }
-
     /// The caller that a token names.
     pub async fn caller(&self, token: &str) -> Result<Arc<Caller>, Problem> {
+        match self.known_caller(token).await {
+            Some(caller) => Ok(caller),
+            None => self.verify(token).await,
+        }
+    }
+
+    /// The caller of a token that was verified before and is still valid.
+    pub(crate) async fn known_caller(&self, token: &str) -> Option<Arc<Caller>> {
         let now = self.clock.millis();
         for trusted in self.trusted.iter().filter(|trusted| trusted.issuer.is_refresh_due(now)) {
             trusted.issuer.refresh_in_background(&self.clock).await;
         }
-        if let Some(verified) = self.cache.get(token) {
-            if self.is_still_valid(&verified, now) {
-                return Ok(Arc::clone(&verified.caller));
-            }
-            self.cache.remove(token);
+        let verified = self.cache.get(token)?;
+        if self.is_still_valid(&verified, now) {
+            return Some(Arc::clone(&verified.caller));
         }
-        self.verify(token).await
+        self.cache.remove(token);
+        None
     }
 
     fn check_revoked(&self, caller: &Caller) -> Result<(), Problem> {
@@ -179,7 +181,8 @@ impl Verifier {
         is_unrevoked
     }
 
-    async fn verify(&self, token: &str) -> Result<Arc<Caller>, Problem> {
+    /// The caller that a token names which is not known.
+    pub(crate) async fn verify(&self, token: &str) -> Result<Arc<Caller>, Problem> {
         self.verified_count.fetch_add(1, Ordering::Relaxed);
         let unverified = Unverified::parse(token)?;
         // A trusted issuer is named.

@@ -5,15 +5,7 @@ mod held_body;
 mod open_files;
 mod quota;
 
-use std::{
-    collections::BTreeMap,
-    num::NonZeroU32,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc, time::Duration};
 
 use axum::http::HeaderName;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -126,8 +118,6 @@ pub(crate) struct SystemLimits {
     all_streams: Arc<Semaphore>,
     /// By client address.
     failed_authentications: TenantQuota,
-    /// Whether a token was ever refused.
-    has_failures: AtomicBool,
 }
 
 impl SystemLimits {
@@ -145,7 +135,6 @@ impl SystemLimits {
             streams: CallerQuota::new(streams),
             all_streams: Arc::new(Semaphore::new(limits.streams.min(Semaphore::MAX_PERMITS))),
             failed_authentications: TenantQuota::new(Rate::per_minute(limits.failed_authentications), usize::MAX),
-            has_failures: AtomicBool::new(false),
         }
     }
 
@@ -176,16 +165,11 @@ impl SystemLimits {
 
     /// How long an address has to wait because too many of its tokens were refused.
     pub(crate) fn too_many_failures(&self, address: &str) -> Option<Duration> {
-        // Most servers never see a refused token.
-        self.has_failures
-            .load(Relaxed)
-            .then(|| self.failed_authentications.exhausted(&network_of_text(address)))
-            .flatten()
+        self.failed_authentications.exhausted(&network_of_text(address))
     }
 
     /// Counts a token that was refused.
     pub(crate) fn count_failure(&self, address: &str) {
-        self.has_failures.store(true, Relaxed);
         // An address that has reached its limit is counted no further.
         let _ = self.failed_authentications.acquire(&network_of_text(address));
     }

@@ -1,9 +1,9 @@
 //! The request rate of a tenant.
 
-use std::num::NonZeroU32;
+use std::{num::NonZeroU32, time::Duration};
 
 use nagaya_server::Limits;
-use nagaya_testing::RawResponse;
+use nagaya_testing::{ManualClock, RawResponse, memory_store};
 
 use crate::desk::Desk;
 
@@ -57,6 +57,21 @@ async fn an_address_that_guesses_tokens_is_refused_and_known_tokens_go_on() {
     assert_eq!(known.get("/notes").await.status, 200, "a token that was verified before");
     assert_eq!(desk.server.connect().await.get("/notes").await.status, 401, "no token is no guess");
     assert_eq!(desk.connect("other").await.get("/notes").await.status, 429, "a token that is new here");
+}
+
+#[tokio::test]
+async fn a_token_that_has_expired_is_no_longer_known() {
+    let limits = Limits { failed_authentications: NonZeroU32::new(5).expect("positive"), ..Limits::default() };
+    let tokens = ManualClock::default();
+    let desk =
+        Desk::serve(memory_store(&ManualClock::default()), |server| server.limits(limits).token_clock(&tokens)).await;
+    let mut old = desk.connect("acme").await;
+    assert_eq!(old.get("/notes").await.status, 200);
+    let mut guess = desk.server.connect().await.with_token("eyJhbGciOiJub25lIn0.e30.".to_owned());
+    while guess.get("/notes").await.status != 429 {}
+    assert_eq!(old.get("/notes").await.status, 200);
+    tokens.advance(Duration::from_secs(2 * 3_600));
+    assert_eq!(old.get("/notes").await.status, 429, "it is not verified again");
 }
 
 #[tokio::test]
