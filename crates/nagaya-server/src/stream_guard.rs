@@ -102,7 +102,7 @@ mod tests {
             tenant: "tenant".to_owned(),
             roles: "roles".to_owned(),
             member_of: None,
-            operator: None,
+            operator: "operatorRoles".to_owned(),
             operator_roles: Default::default(),
         };
         let (audience, user, tenant, ttl) = ("desk", "ann", Some("acme"), Duration::from_secs(600));

@@ -107,7 +107,7 @@ async fn a_caller_is_known_by_issuer_and_user() {
 async fn operator_roles_are_in_a_claim_of_their_own() {
     let key = Key::es256("a");
     let provider = Provider::start(&[&key]).await;
-    let names = |tenant: &str| Claims { operator: Some("staff".to_owned()), ..tenant_in(tenant) };
+    let names = |tenant: &str| Claims { operator: "staff".to_owned(), ..tenant_in(tenant) };
     let caller = async |names: Claims, changes: Json| {
         let verifier = Verifier::new(names, TestClock::new().clock()).trust(&provider.issuer(), AUDIENCE);
         let caller = verifier.caller(&key.sign(&provider.claims_with(changes))).await.expect("the token is good");
@@ -118,7 +118,7 @@ async fn operator_roles_are_in_a_claim_of_their_own() {
     assert_eq!(caller(names("sub"), staff.clone()).await, r#"u1@- admin ["operator"]"#);
     assert_eq!(caller(names("sub"), json!({})).await, "u1@u1 admin []");
     assert_eq!(caller(names("sub"), json!({ "staff": [] })).await, "u1@u1 admin []");
-    assert_eq!(caller(claims(), staff).await, "u1@t1 admin []", "the design has no such claim");
+    assert_eq!(caller(claims(), staff).await, "u1@t1 admin []", "the design names another claim");
 }
 
 #[tokio::test]

@@ -236,7 +236,7 @@ pub(crate) fn claims() -> Claims {
         tenant: "tenantId".to_owned(),
         roles: "roles".to_owned(),
         member_of: None,
-        operator: None,
+        operator: "operatorRoles".to_owned(),
         operator_roles: vec!["operator".to_owned()],
     }
 }

@@ -107,7 +107,8 @@ fn a_token_always_lists_its_tenant_where_the_design_wants_it() {
 #[test]
 fn operator_roles_are_written_into_their_claim() {
     let issuer = LocalIssuer::in_memory().expect("keys can be made");
-    let names = Claims { operator: Some("staff".to_owned()), ..claims() };
+    let usual = claims();
+    let names = Claims { operator: "staff".to_owned(), ..claims() };
     let roles = ["admin".to_owned(), "operator".to_owned()];
     let grant = Grant {
         audience: "todo",
@@ -120,6 +121,8 @@ fn operator_roles_are_written_into_their_claim() {
     };
     let claims = decode(&issuer.issue(&grant).expect("a token can be made"));
     assert_eq!((&claims["roles"], &claims["staff"]), (&json!(["admin"]), &json!(["operator"])));
+    let claims = decode(&issuer.issue(&Grant { claims: &usual, ..grant }).expect("a token can be made"));
+    assert_eq!((&claims["roles"], &claims["operatorRoles"]), (&json!(["admin"]), &json!(["operator"])));
 }
 
 #[test]
