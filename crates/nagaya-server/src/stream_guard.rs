@@ -108,7 +108,8 @@ mod tests {
         let (audience, user, tenant, ttl) = ("desk", "ann", Some("acme"), Duration::from_secs(600));
         let grant = Grant { audience, claims: &claims, user, tenant, roles: &[], member_of: &[], ttl };
         let token = issuer.issue(&grant).expect("a token");
-        let verifier = Arc::new(Verifier::new(claims, clock).trust(&Issuer::local(&issuer), audience));
+        let verifier =
+            Arc::new(Verifier::new(claims, clock).trust(&Issuer::local(&issuer), audience).expect("one issuer"));
         let caller = verifier.caller(&token).await.expect("it is valid");
 
         let permit = SystemLimits::new(&Limits::default()).admit_stream(&caller, None).expect("a permit");

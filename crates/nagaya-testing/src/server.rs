@@ -259,7 +259,9 @@ impl TestServerBuilder {
         if self.makes_tables {
             nagaya.ensure_tables().await.expect("the tables are made");
         }
-        let verifier = Verifier::new(claims.clone(), token_clock).trust(&Issuer::local(&issuer), name.as_str());
+        let verifier = Verifier::new(claims.clone(), token_clock)
+            .trust(&Issuer::local(&issuer), name.as_str())
+            .expect("one issuer");
         let verifier = verifier.revocations(&revocations);
         let mut server = Server::new(limits);
         (self.configure)(&mut server);

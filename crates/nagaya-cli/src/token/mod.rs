@@ -254,7 +254,9 @@ mod tests {
         let made = issue(&args).expect("a token is made").expect("the design is sound");
         let system = system(args.system.as_deref().expect("a system")).expect("there is one").expect("it is sound");
         let issuer = Issuer::local(&Arc::new(LocalIssuer::open(data.path()).expect("there are keys")));
-        let verifier = Verifier::new(Claims::from_design(&system.design), Clock::system()).trust(&issuer, &system.name);
+        let verifier = Verifier::new(Claims::from_design(&system.design), Clock::system())
+            .trust(&issuer, &system.name)
+            .expect("one issuer");
         let caller = verifier.caller(made["token"].as_str().expect("a token")).await.expect("it is good");
         let tenant = caller.tenant.as_deref().unwrap_or("-");
         let roles = [caller.roles.join(","), caller.operator_roles.join(",")];

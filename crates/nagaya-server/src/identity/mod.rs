@@ -1,8 +1,8 @@
 //! Authentication: from a bearer token to a caller.
 //!
-//! A [`Verifier`] accepts tokens only of the issuers that it trusts. An [`Issuer`] is known by its keys: those of the
-//! [`LocalIssuer`] in the data directory, or those that a remote one publishes. The tenant of a caller comes only from the
-//! claim that the design names.
+//! A [`Verifier`] accepts tokens only of the issuer that it trusts: one, because items name their users by `sub` alone. An
+//! [`Issuer`] is known by its keys: those of the [`LocalIssuer`] in the data directory, or those that a remote one publishes.
+//! The tenant of a caller comes only from the claim that the design names.
 
 mod cache;
 mod claims;

@@ -32,7 +32,7 @@ fn token(issuer: &LocalIssuer, claims: &Claims) -> String {
 }
 
 fn verifier(issuer: LocalIssuer) -> Verifier {
-    Verifier::new(claims(), Clock::system()).trust(&Issuer::local(&Arc::new(issuer)), "todo")
+    Verifier::new(claims(), Clock::system()).trust(&Issuer::local(&Arc::new(issuer)), "todo").expect("one issuer")
 }
 
 fn decode(token: &str) -> Json {
@@ -71,7 +71,7 @@ async fn one_claim_can_be_both_tenant_and_user() {
     let names = Claims { tenant: "sub".to_owned(), member_of: None, ..claims() };
     let issuer = Arc::new(LocalIssuer::in_memory().expect("keys can be made"));
     let token = token(&issuer, &names);
-    let verifier = Verifier::new(names, Clock::system()).trust(&Issuer::local(&issuer), "todo");
+    let verifier = Verifier::new(names, Clock::system()).trust(&Issuer::local(&issuer), "todo").expect("one issuer");
     assert_eq!(outcome(&verifier, &token).await, "t1@t1 admin");
 }
 
@@ -274,7 +274,7 @@ async fn a_server_accepts_a_key_that_another_process_created() {
 async fn a_server_drops_keys_that_another_process_removed() {
     let (data, hand) = (tempfile::tempdir().expect("a directory"), TestClock::new());
     let issuer = Arc::new(open(data.path()).with_clock(hand.clock()));
-    let server = Verifier::new(claims(), hand.clock()).trust(&Issuer::local(&issuer), "todo");
+    let server = Verifier::new(claims(), hand.clock()).trust(&Issuer::local(&issuer), "todo").expect("one issuer");
     let token = token(&issuer, &claims());
     assert_eq!(outcome(&server, &token).await, "u1@t1 admin");
     let command = open(data.path());
@@ -320,7 +320,9 @@ async fn the_keys_are_found_by_discovery() {
     issuer.set_url(&url).expect("a fine URL");
     let router = issuer_routes(Arc::clone(&issuer));
     let server = tokio::spawn(async move { axum::serve(listener, router).await });
-    let elsewhere = Verifier::new(claims(), Clock::system()).trust(&Issuer::remote(&url).expect("a fine URL"), "todo");
+    let elsewhere = Verifier::new(claims(), Clock::system())
+        .trust(&Issuer::remote(&url).expect("a fine URL"), "todo")
+        .expect("one issuer");
     // A key that another process created is published at once.
     open(data.path()).rotate().expect("keys can be made");
     assert_eq!(outcome(&elsewhere, &token(&open(data.path()), &claims())).await, "u1@t1 admin");
