@@ -35,6 +35,22 @@ async fn a_tenant_over_its_rate_gets_retry_after() {
 }
 
 #[tokio::test]
+async fn single_tenants_have_the_rates_of_the_settings() {
+    let tenant_rates = [("large".to_owned(), 1_000), ("free".to_owned(), 0)].into();
+    let desk = Desk::open(Limits { tenant_rates, ..one_per_second() }).await;
+    let policy = async |tenant| {
+        let got = desk.connect(tenant).await.get("/notes").await;
+        got.header("ratelimit-policy").map(str::to_owned)
+    };
+    assert_eq!(policy("large").await.as_deref(), Some(r#""tenant";q=2000;w=2"#));
+    assert_eq!(policy("free").await, None, "without a limit");
+    assert_eq!(policy("small").await.as_deref(), Some(r#""tenant";q=2;w=2"#));
+    // A user without a tenant is no tenant of that name.
+    let mut user = desk.server.connect().await.with_token(desk.server.token(None, "large", &[]));
+    assert_eq!(user.get("/origin").await.header("ratelimit-policy"), Some(r#""tenant";q=2;w=2"#));
+}
+
+#[tokio::test]
 async fn every_answer_says_what_is_left_of_the_rate() {
     let desk = Desk::open(Limits::default()).await;
     let got = desk.connect("acme").await.get("/notes").await;
