@@ -204,6 +204,26 @@ fn only_the_owner_can_read_the_key_files() {
     assert_eq!(mode(&directory), 0o700);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_link_in_the_place_of_the_directory_is_not_followed() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    drop(open(elsewhere.path()));
+    let target = elsewhere.path().join("issuer");
+    fs::set_permissions(&target, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    for target in [&target, &elsewhere.path().join("nothing")] {
+        let data = tempfile::tempdir().expect("a directory");
+        let link = data.path().join("issuer");
+        symlink(target, &link).expect("a link");
+        let refused = LocalIssuer::open(data.path()).expect_err("a link").to_string();
+        assert!(refused.starts_with(&format!("{} is a link", link.display())), "{refused}");
+    }
+    let mode = fs::metadata(&target).expect("it is there").permissions().mode() & 0o777;
+    assert_eq!(mode, 0o755, "what the link leads to is as it was");
+}
+
 #[test]
 fn published_documents_and_debug_output_have_no_private_keys() {
     let data = tempfile::tempdir().expect("a directory");
