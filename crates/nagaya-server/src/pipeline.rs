@@ -10,7 +10,7 @@ use std::{
 use axum::{
     body::Body,
     extract::Request,
-    http::{HeaderValue, Method, header},
+    http::{HeaderValue, Method, Uri, header},
     response::Response,
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -87,13 +87,25 @@ impl Pipeline {
             None => self.answer_within_limits(&observed, request).await,
             // CORS is around the limits, so that pages can read 429 and 503 too.
             Some(cors) => {
+                let preflight = (request.method() == Method::OPTIONS).then(|| request.uri().clone());
                 match cors.layer(LimitedService { pipeline: self, observed: &observed }).call(request).await {
-                    Ok(response) => response,
+                    Ok(response) => self.with_methods(response, preflight).await,
                     Err(never) => match never {},
                 }
             }
         };
         observed.end(response)
+    }
+
+    /// The same answer; that to a preflight says which methods the path has, if its origin is allowed.
+    async fn with_methods(&self, mut response: Response, preflight: Option<Uri>) -> Response {
+        if let Some(uri) = preflight
+            && response.headers().contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN)
+            && let Some(methods) = self.routers.methods_at(uri).await
+        {
+            response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
+        }
+        response
     }
 
     /// Answers a request to the admin listener.

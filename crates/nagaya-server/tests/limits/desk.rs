@@ -136,6 +136,7 @@ impl Extension for HoldExtension {
             CustomRoute::new(Method::GET, "/large", "More than the buffers of a connection take.", |_| async {
                 Ok(Answer::data("x".repeat(LARGE).into()))
             }),
+            CustomRoute::new(Method::PUT, "/slot", "Does nothing.", |_| async { Ok(Answer::no_content()) }),
             CustomRoute::new(Method::POST, "/large", "The same of a write.", |_| async {
                 Ok(Answer::data("x".repeat(LARGE).into()))
             }),
