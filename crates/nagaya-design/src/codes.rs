@@ -135,4 +135,5 @@ codes! {
     // Roles.
     Error   BAD_PERMISSION        "NG1101" "an invalid permission";
     Error   EMPTY_ROLE            "NG1102" "a role that permits nothing";
+    Error   SHARED_OPERATOR_CLAIM "NG1103" "operators without a claim of their own";
 }

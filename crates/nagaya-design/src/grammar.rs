@@ -123,8 +123,7 @@ tables! {
             "The token's claim that lists the tenants the caller belongs to. A token with a tenant needs it, and the \
              tenant has to be among them.";
         optional "operator": Text,
-            "The token's claim with the roles of operators, who then have no rights by the claim `roles`. Default: the \
-             claim of `roles`, in tokens without a tenant.";
+            "The token's claim with the roles of operators, in tokens without a tenant. Default: `operatorRoles`.";
     }
 
     HTTP "the HTTP section" {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use axum::http::{HeaderName, HeaderValue, Method, header};
+use axum::http::{HeaderName, HeaderValue, header};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use crate::{call::REASON_HEADER, limits, observe};
@@ -39,7 +39,7 @@ impl Cors {
         self
     }
 
-    /// The layer that adds the headers; `None` without origins.
+    /// The layer that adds the headers, except for the methods, which each path has of its own; `None` without origins.
     pub(crate) fn layer(&self) -> Option<CorsLayer> {
         if self.origins.is_empty() {
             return None;
@@ -68,7 +68,6 @@ impl Cors {
         ];
         let layer = CorsLayer::new()
             .allow_origin(allowed)
-            .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
             .allow_headers(request_headers)
             .expose_headers(response_headers)
             .allow_credentials(self.credentials)

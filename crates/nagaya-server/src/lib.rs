@@ -1,6 +1,7 @@
 //! HTTP: routes from a design, authentication, problems, OpenAPI, limits, logs and metrics.
 
 mod answer;
+mod answer_size;
 mod archiver;
 mod body;
 mod call;

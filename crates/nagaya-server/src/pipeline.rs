@@ -10,13 +10,13 @@ use std::{
 use axum::{
     body::Body,
     extract::Request,
-    http::{HeaderValue, Method, header},
+    http::{HeaderValue, Method, Uri, header},
     response::Response,
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
 use nagaya_design::server_path;
 use nagaya_store::{Measurement, MeteredStore, Store as _};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tower_http::cors::CorsLayer;
 use tower_layer::Layer as _;
 use tower_service::Service;
@@ -26,13 +26,11 @@ use crate::{
     connection::ConnectionTable,
     fallback,
     health::Health,
-    limits::{Limits, hold_until_sent, large_size},
+    limits::{Limits, UnreadBytes, hold_until_sent, large_size, too_many_unread},
     observe::{self, Gauges, ObservedRequest, Observer, Rejection, TARGET},
     routers::Routers,
+    service::CountedAnswer,
 };
-
-/// Bytes of an answer that one permit stands for.
-const ANSWER_UNIT: usize = 4 * 1024;
 
 /// What every request passes before the router of its system.
 pub(crate) struct Pipeline {
@@ -45,8 +43,8 @@ pub(crate) struct Pipeline {
     store: Option<Arc<MeteredStore>>,
     /// A permit for each request in flight.
     requests: Arc<Semaphore>,
-    /// A permit for each [`ANSWER_UNIT`] of large answers that clients have not read yet.
-    answers: Arc<Semaphore>,
+    /// The large answers that clients have not read yet.
+    unread: Arc<UnreadBytes>,
     /// The open connections of the public listener.
     connections: Arc<ConnectionTable>,
 }
@@ -59,11 +57,11 @@ impl Pipeline {
         health: Arc<Health>,
         cors: Option<CorsLayer>,
         store: Option<Arc<MeteredStore>>,
+        unread: Arc<UnreadBytes>,
     ) -> Self {
         let requests = Arc::new(Semaphore::new(limits.concurrent.min(Semaphore::MAX_PERMITS)));
-        let answers = Arc::new(Semaphore::new((limits.answer_bytes / ANSWER_UNIT).min(Semaphore::MAX_PERMITS)));
         let connections = ConnectionTable::new(limits.connections, limits.connections_per_address);
-        Pipeline { routers, limits, observer, health, cors, store, requests, answers, connections }
+        Pipeline { routers, limits, observer, health, cors, store, requests, unread, connections }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -89,13 +87,25 @@ impl Pipeline {
             None => self.answer_within_limits(&observed, request).await,
             // CORS is around the limits, so that pages can read 429 and 503 too.
             Some(cors) => {
+                let preflight = (request.method() == Method::OPTIONS).then(|| request.uri().clone());
                 match cors.layer(LimitedService { pipeline: self, observed: &observed }).call(request).await {
-                    Ok(response) => response,
+                    Ok(response) => self.with_methods(response, preflight).await,
                     Err(never) => match never {},
                 }
             }
         };
         observed.end(response)
+    }
+
+    /// The same answer; that to a preflight says which methods the path has, if its origin is allowed.
+    async fn with_methods(&self, mut response: Response, preflight: Option<Uri>) -> Response {
+        if let Some(uri) = preflight
+            && response.headers().contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN)
+            && let Some(methods) = self.routers.methods_at(uri).await
+        {
+            response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
+        }
+        response
     }
 
     /// Answers a request to the admin listener.
@@ -156,37 +166,29 @@ impl Pipeline {
         response
     }
 
-    /// A permit for an answer of this size; `None` if too many are unread.
-    fn hold_answer(&self, size: usize) -> Option<OwnedSemaphorePermit> {
-        let units = u32::try_from(size.div_ceil(ANSWER_UNIT)).ok()?;
-        Arc::clone(&self.answers).try_acquire_many_owned(units).ok()
-    }
-
     async fn answer_within_limits(&self, observed: &ObservedRequest, request: Request) -> Response {
-        let reject = |why, problem: Problem| {
-            observed.rejected(why);
+        let refuse = |problem: Problem| {
             observed.log.failed(&problem);
             problem.into_response(observed.id())
+        };
+        let reject = |why, problem| {
+            observed.rejected(why);
+            refuse(problem)
         };
         // Over the limit the request is refused at once: a queue here would only use memory.
         let Ok(permit) = Arc::clone(&self.requests).try_acquire_owned() else {
             let problem = Problem::from_code(ProblemCode::OVERLOADED, "The server is busy.");
-            return reject(Rejection::Overload, problem.retry_after(1));
+            return refuse(problem.retry_after(1));
         };
-        let is_safe = request.method().is_safe();
         let answering = AssertUnwindSafe(self.routers.find(request.uri().path()).call(request)).catch_unwind();
         match tokio::time::timeout(self.limits.time, answering).await {
             Ok(Ok(Ok(response))) => match large_size(&response) {
                 None => response,
                 // The request ends when its client has read the answer.
-                Some(size) => match self.hold_answer(size) {
-                    Some(held) => hold_until_sent(response, (permit, held)),
-                    None if !is_safe => hold_until_sent(response, permit),
-                    None => {
-                        let detail = "Too many answers wait for their clients to read them.";
-                        let problem = Problem::from_code(ProblemCode::OVERLOADED, detail);
-                        reject(Rejection::Overload, problem.retry_after(1))
-                    }
+                Some(_) if response.extensions().get::<CountedAnswer>().is_some() => hold_until_sent(response, permit),
+                Some(size) => match self.unread.reserve(size) {
+                    Some(room) => hold_until_sent(response, (permit, room)),
+                    None => refuse(too_many_unread()),
                 },
             },
             Ok(Ok(Err(never))) => match never {},

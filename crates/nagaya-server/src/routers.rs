@@ -6,7 +6,14 @@ use std::{
     task::{Context, Poll},
 };
 
-use axum::{Router, extract::Request, response::Response, routing::future::RouteFuture};
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    http::{HeaderValue, Method, Uri, header},
+    response::Response,
+    routing::future::RouteFuture,
+};
 use tower_service::Service;
 
 /// The routers of a server. A request goes straight to the router of its system: nested routers would cost time.
@@ -29,6 +36,19 @@ impl Routers {
             path.strip_prefix(&**mount).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         self.systems.iter().find(is_below).map_or(&self.fallback, |(_, router)| router).get()
+    }
+
+    /// The methods of the routes at a path, as in the header `Allow`; `None` if there is no route.
+    pub(crate) async fn methods_at(&self, uri: Uri) -> Option<HeaderValue> {
+        let mut request = Request::new(Body::empty());
+        // No route can have such a method: the router refuses it, and names those that there are.
+        *request.method_mut() = Method::from_bytes(b"NONE").ok()?;
+        let mut router = self.find(uri.path());
+        *request.uri_mut() = uri;
+        match router.call(request).await {
+            Ok(mut response) => response.headers_mut().remove(header::ALLOW),
+            Err(never) => match never {},
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
     fallback,
     health::Health,
     identity::Verifier,
-    limits::{Limits, SystemLimits},
+    limits::{Limits, SystemLimits, UnreadBytes},
     observe::{Metrics, Observer, TARGET},
     pages::{self, SignIn, SystemLink},
     pipeline::Pipeline,
@@ -54,12 +54,15 @@ pub struct Server {
     tls: Option<Arc<Tls>>,
     admin: Option<TcpListener>,
     audit_archive_poll: Duration,
+    /// The answers of all systems that clients have not read yet.
+    unread: Arc<UnreadBytes>,
 }
 
 impl Server {
     /// A server without systems.
     pub fn new(limits: Limits) -> Self {
         Server {
+            unread: UnreadBytes::new(limits.answer_bytes),
             limits: Arc::new(limits),
             systems: Vec::new(),
             mounts: Vec::new(),
@@ -155,7 +158,7 @@ impl Server {
 
     /// Serves a system below a path, such as `/todo`; an empty path is the root.
     pub fn mount(&mut self, path: &str, system: System, nagaya: Nagaya, verifier: Verifier) -> MountedSystem {
-        let (limits, verifier) = (Arc::new(SystemLimits::new(&self.limits)), Arc::new(verifier));
+        let (limits, verifier) = (Arc::new(SystemLimits::new(&self.limits, &self.unread)), Arc::new(verifier));
         let (metrics, health) = (Arc::clone(&self.metrics), Arc::clone(&self.health));
         let (path, router, otherwise) = (Arc::<str>::from(path), CurrentRouter::default(), self.other_routes.clone());
         let background = (system.clone(), nagaya.clone());
@@ -194,7 +197,7 @@ impl Server {
         }
         let routers =
             Routers::new(self.mounts.into_iter().map(|mount| (mount.path, mount.router)).collect(), self.other_routes);
-        Pipeline::new(routers, self.limits, observer, self.health, self.cors.layer(), self.store)
+        Pipeline::new(routers, self.limits, observer, self.health, self.cors.layer(), self.store, self.unread)
     }
 
     /// Answers requests until `stop`, and finishes those in flight.

@@ -15,9 +15,13 @@ use nagaya_tenancy::Nagaya;
 use serde_json::{Map, Value as Json};
 
 use crate::{
-    Answer, Call, Caller, Content, CustomRoute, Problem, ProblemCode, REASON_HEADER, System, Verifier, body, derived,
-    fallback, json_body,
-    limits::{Permit, RATE_LIMIT, RATE_LIMIT_POLICY, RateStatus, Refusal, SystemLimits, hold_until_sent, large_size},
+    Answer, Call, Caller, Content, CustomRoute, Problem, ProblemCode, REASON_HEADER, System, Verifier,
+    answer_size::AnswerSizes,
+    body, derived, fallback, json_body,
+    limits::{
+        Permit, RATE_LIMIT, RATE_LIMIT_POLICY, RateStatus, Refusal, SMALL_BODY, SystemLimits, hold_until_sent,
+        large_size,
+    },
     observe::{Metrics, RequestLog, RouteMetrics},
     openapi,
     pages::{self, SignIn},
@@ -38,7 +42,12 @@ pub(crate) struct SystemService {
     custom: Vec<CustomRoute>,
     /// Whether a route answers with a stream.
     has_streams: bool,
+    answer_sizes: AnswerSizes,
 }
+
+/// A large answer that its system has counted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CountedAnswer;
 
 impl SystemService {
     pub(crate) fn new(
@@ -50,7 +59,8 @@ impl SystemService {
     ) -> Self {
         let (routes, custom) = system.routes();
         let has_streams = custom.iter().any(|route| route.stream_media_type.is_some());
-        SystemService { system, nagaya, verifier, limits, mount, routes, custom, has_streams }
+        let answer_sizes = AnswerSizes::of_design(&system.design);
+        SystemService { system, nagaya, verifier, limits, mount, routes, custom, has_streams, answer_sizes }
     }
 
     /// The router of the system; requests that no route matches go to `otherwise`.
@@ -107,11 +117,22 @@ impl SystemService {
             Err(problem) => failed(problem, &log),
         };
         let mut response = match (admission.permit, large_size(&response)) {
-            // What the client has not read yet counts. A write has been done, and is answered in any case.
-            (Some(mut permit), Some(size)) => match permit.reserve_answer(size) || !is_safe {
-                true => hold_until_sent(response, permit),
-                false => failed(too_much_unread(), &log),
-            },
+            // What the client has not read yet counts.
+            (Some(permit), Some(size)) => {
+                let room = match is_safe {
+                    true => self.limits.reserve_answer(&permit, size),
+                    // The write has been done, and is answered in any case.
+                    false => Ok(self.limits.count_answer(&permit, size)),
+                };
+                match room {
+                    Ok(room) => {
+                        let mut response = hold_until_sent(response, (permit, room));
+                        response.extensions_mut().insert(CountedAnswer);
+                        response
+                    }
+                    Err(problem) => failed(problem, &log),
+                }
+            }
             _ => response,
         };
         if let Some(rate) = admission.rate {
@@ -153,7 +174,14 @@ impl SystemService {
         {
             return Err(Problem::bad_parameter(name, "Is not a parameter here."));
         }
-        let body = if self.takes_body(&route) { self.read_body(&route, &parts, body).await? } else { Map::new() };
+        let (body, bytes) =
+            if self.takes_body(&route) { self.read_body(&route, &parts, body).await? } else { (Map::new(), 0) };
+        // A write is done only if its answer has room.
+        let most = self.answer_sizes.of_write(&self.system.design, &route, &self.custom, bytes);
+        let _room = match &admission.permit {
+            Some(permit) if most > SMALL_BODY => Some(self.limits.reserve_answer(permit, most)?),
+            _ => None,
+        };
 
         let (nagaya, mount, headers) = (self.nagaya.clone(), Arc::clone(&self.mount), parts.headers);
         let origin = log.origin.clone();
@@ -234,19 +262,25 @@ impl SystemService {
             return Err(malformed());
         }
         let token = token.trim();
-        // An address that guesses tokens gets no answer to its guesses. Tokens that are known go on: others may share the
-        // address.
-        if let Some(wait) = self.limits.too_many_failures(address)
-            && !self.verifier.is_known(token)
-        {
+        let caller = match self.verifier.known_caller(token).await {
+            Some(caller) => Ok(caller),
+            None => self.verify(token, address).await,
+        };
+        Ok((caller?.with_counting_roles(&self.system.design), self.has_streams.then(|| token.into())))
+    }
+
+    /// The caller of a token that is not known. An address that guesses tokens gets no answer to its guesses, while known
+    /// tokens of others behind the same address go on.
+    async fn verify(&self, token: &str, address: &str) -> Result<Arc<Caller>, Problem> {
+        if let Some(wait) = self.limits.too_many_failures(address) {
             let detail = "Too many tokens from this address were refused. `Retry-After` says when to go on.";
             return Err(Problem::from_code(ProblemCode::RATE_LIMITED, detail).retry_after(whole_seconds(wait)));
         }
-        let caller = self.verifier.caller(token).await;
+        let caller = self.verifier.verify(token).await;
         if caller.as_ref().is_err_and(|problem| problem.status() == StatusCode::UNAUTHORIZED) {
             self.limits.count_failure(address);
         }
-        Ok((caller?.with_counting_roles(&self.system.design), self.has_streams.then(|| token.into())))
+        caller
     }
 
     fn takes_body(&self, route: &Route) -> bool {
@@ -257,11 +291,16 @@ impl SystemService {
         }
     }
 
-    /// The fields of the body.
-    async fn read_body(&self, route: &Route, parts: &Parts, body: &mut Body) -> Result<Map<String, Json>, Problem> {
+    /// The fields of the body, and its bytes.
+    async fn read_body(
+        &self,
+        route: &Route,
+        parts: &Parts,
+        body: &mut Body,
+    ) -> Result<(Map<String, Json>, usize), Problem> {
         // A custom route may require no field: then the body can be left out.
         if matches!(route.operation, Operation::Custom(_)) && body.is_end_stream() {
-            return Ok(Map::new());
+            return Ok((Map::new(), 0));
         }
         let media_type = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let media_type = media_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
@@ -272,7 +311,7 @@ impl SystemService {
         }
         let bytes = body::read(body, self.limits.body_bytes()).await?;
         match json_body::parse(&bytes) {
-            Ok(Json::Object(fields)) => Ok(fields),
+            Ok(Json::Object(fields)) => Ok((fields, bytes.len())),
             Ok(_) => Err(Problem::from_code(ProblemCode::BAD_BODY, "The body has to be a JSON object.")),
             Err(error) if error.is_data() => {
                 Err(Problem::from_code(ProblemCode::BAD_BODY, format!("In the body, {error}.")))
@@ -309,11 +348,6 @@ impl Admission {
 fn failed(problem: Problem, log: &RequestLog) -> Response {
     log.failed(&problem);
     problem.into_response(&log.origin.request)
-}
-
-fn too_much_unread() -> Problem {
-    let detail = "The caller has not read enough of its former answers. Read them, or ask for smaller pages.";
-    Problem::from_code(ProblemCode::RATE_LIMITED, detail).retry_after(1)
 }
 
 /// What is left of the rate, in the fields that the IETF drafts for it.

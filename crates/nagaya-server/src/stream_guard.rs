@@ -88,7 +88,10 @@ mod tests {
     use nagaya_store::Clock;
 
     use super::*;
-    use crate::{Claims, Grant, Issuer, Limits, LocalIssuer, limits::SystemLimits};
+    use crate::{
+        Claims, Grant, Issuer, Limits, LocalIssuer,
+        limits::{SystemLimits, UnreadBytes},
+    };
 
     #[tokio::test(start_paused = true)]
     async fn a_stream_ends_after_its_token_has_expired() {
@@ -102,16 +105,18 @@ mod tests {
             tenant: "tenant".to_owned(),
             roles: "roles".to_owned(),
             member_of: None,
-            operator: None,
+            operator: "operatorRoles".to_owned(),
             operator_roles: Default::default(),
         };
         let (audience, user, tenant, ttl) = ("desk", "ann", Some("acme"), Duration::from_secs(600));
         let grant = Grant { audience, claims: &claims, user, tenant, roles: &[], member_of: &[], ttl };
         let token = issuer.issue(&grant).expect("a token");
-        let verifier = Arc::new(Verifier::new(claims, clock).trust(&Issuer::local(&issuer), audience));
+        let verifier =
+            Arc::new(Verifier::new(claims, clock).trust(&Issuer::local(&issuer), audience).expect("one issuer"));
         let caller = verifier.caller(&token).await.expect("it is valid");
 
-        let permit = SystemLimits::new(&Limits::default()).admit_stream(&caller, None).expect("a permit");
+        let limits = SystemLimits::new(&Limits::default(), &UnreadBytes::new(0));
+        let permit = limits.admit_stream(&caller, None).expect("a permit");
         let events = stream::pending::<Result<Bytes, std::convert::Infallible>>();
         let guard = StreamGuard::new(Body::from_stream(events), Some((verifier, token.into())), permit);
         let mut body = Body::new(guard);

@@ -143,6 +143,23 @@ pub fn remove_unfinished(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Takes the permissions of others from a folder, if this process may do that. A link in its place is an error.
+#[cfg(unix)]
+pub fn restrict_folder(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+    // By what was opened and not by its name, which may lead elsewhere meanwhile.
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::DIRECTORY;
+    let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(folder)?;
+    let _ = opened.set_permissions(fs::Permissions::from_mode(0o700));
+    Ok(())
+}
+
+/// Takes the permissions of others from a folder, if this process may do that.
+#[cfg(not(unix))]
+pub fn restrict_folder(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
 /// Sets the permissions of a file or folder, if others have some.
 #[cfg(unix)]
 pub fn restrict(path: &Path, mode: u32) -> io::Result<()> {

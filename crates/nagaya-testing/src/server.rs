@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use nagaya_server::{Claims, Grant, Issuer, Limits, LocalIssuer, MountedSystem, Server, System, Verifier};
+use nagaya_server::{Claims, Grant, Issuer, Limits, LocalIssuer, MountedSystem, Revocations, Server, System, Verifier};
 use nagaya_store::{Clock, Store};
 use nagaya_tenancy::{Nagaya, Settings};
 use tokio::{
@@ -24,6 +24,8 @@ pub struct TestServer {
     pub nagaya: Nagaya,
     /// The system in the server.
     pub mounted: MountedSystem,
+    /// The tokens that it refuses.
+    pub revocations: Arc<Revocations>,
     /// The address that it listens on.
     pub address: SocketAddr,
     /// The same as a URL.
@@ -55,6 +57,7 @@ pub struct TestServerBuilder {
     system: System,
     store: Option<Arc<dyn Store>>,
     clock: ManualClock,
+    token_clock: Clock,
     settings: Settings,
     limits: Limits,
     configure: Box<dyn FnOnce(&mut Server)>,
@@ -77,6 +80,7 @@ impl TestServer {
             system,
             store: None,
             clock: ManualClock::default(),
+            token_clock: Clock::system(),
             settings: Settings::default(),
             limits: Limits { tenant_rate: 0, ..Limits::default() },
             configure: Box::new(|_| ()),
@@ -183,6 +187,12 @@ impl TestServerBuilder {
         TestServerBuilder { store: Some(store), clock: clock.clone(), ..self }
     }
 
+    /// Issues and verifies tokens by this clock.
+    #[must_use]
+    pub fn token_clock(self, clock: &ManualClock) -> Self {
+        TestServerBuilder { token_clock: clock.clock(), ..self }
+    }
+
     /// Opens the data layer with these settings; their clock is the server's.
     #[must_use]
     pub fn settings(self, settings: Settings) -> Self {
@@ -238,9 +248,10 @@ impl TestServerBuilder {
 
     /// Serves on the current runtime.
     pub async fn serve(self) -> TestServer {
-        let TestServerBuilder { system, clock, settings, limits, .. } = self;
+        let TestServerBuilder { system, clock, token_clock, settings, limits, .. } = self;
         let store = self.store.unwrap_or_else(|| memory_store(&clock));
-        let issuer = Arc::new(LocalIssuer::in_memory().expect("an issuer"));
+        let issuer = LocalIssuer::in_memory().expect("an issuer").with_clock(token_clock.clone());
+        let (issuer, revocations) = (Arc::new(issuer), Arc::<Revocations>::default());
         let (name, claims) = (system.name.clone(), Claims::from_design(&system.design));
         // Servers on one store share its operators' log, and therefore its key.
         let settings = Settings { clock: clock.clock(), audit_keys: [7; 32].into(), ..settings };
@@ -248,7 +259,10 @@ impl TestServerBuilder {
         if self.makes_tables {
             nagaya.ensure_tables().await.expect("the tables are made");
         }
-        let verifier = Verifier::new(claims.clone(), Clock::system()).trust(&Issuer::local(&issuer), name.as_str());
+        let verifier = Verifier::new(claims.clone(), token_clock)
+            .trust(&Issuer::local(&issuer), name.as_str())
+            .expect("one issuer");
+        let verifier = verifier.revocations(&revocations);
         let mut server = Server::new(limits);
         (self.configure)(&mut server);
         let mounted = server.mount("", system, nagaya.clone(), verifier);
@@ -277,6 +291,7 @@ impl TestServerBuilder {
             store,
             nagaya,
             mounted,
+            revocations,
             address,
             url: format!("http://{address}"),
             admin_address,

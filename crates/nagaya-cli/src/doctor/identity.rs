@@ -40,12 +40,12 @@ async fn issuer(args: &serve::Args, systems: &[System]) -> Finding {
     if let Err(error) = Audiences::parse(&args.network.audience, &names) {
         return Check::Issuer.problem(format!("{error:#}"), "give each system an audience of its own");
     }
-    let remote = match Issuer::remote(url) {
-        Ok(remote) => remote,
+    let Some(system) = systems.first() else { return Check::Issuer.unknown("no system can be served") };
+    let verifier = Verifier::new(Claims::from_design(&system.design), Clock::system());
+    let verifier = match Issuer::remote(url).and_then(|remote| verifier.trust(&remote, "doctor")) {
+        Ok(verifier) => verifier,
         Err(error) => return Check::Issuer.problem(error.to_string(), "correct --issuer"),
     };
-    let Some(system) = systems.first() else { return Check::Issuer.unknown("no system can be served") };
-    let verifier = Verifier::new(Claims::from_design(&system.design), Clock::system()).trust(&remote, "doctor");
     match verifier.fetch_keys().await {
         true => Check::Issuer.ok(format!("{url} publishes its keys, and each system has its audience")),
         false => Check::Issuer.problem(

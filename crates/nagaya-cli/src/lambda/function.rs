@@ -61,7 +61,7 @@ async fn server(args: &Args, system: System, nagaya: Nagaya) -> anyhow::Result<(
     let mut verifier = args.tokens.apply(Verifier::new(Claims::from_design(&system.design), Clock::system()));
     let (issuer, audiences) = (Issuer::remote(issuer)?, Audiences::parse(&args.audience, &[&system.name])?);
     for audience in audiences.of(&system.name) {
-        verifier = verifier.trust(&issuer, audience);
+        verifier = verifier.trust(&issuer, audience)?;
     }
     let (revocations, follower) = args.tokens.revocations(&args.store, &nagaya, &system.name).await?;
     let verifier = verifier.revocations(&revocations);

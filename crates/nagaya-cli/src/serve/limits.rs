@@ -73,7 +73,8 @@ pub(crate) struct Limits {
 
 /// The rate of one tenant.
 fn parse_tenant_rate(text: &str) -> Result<(String, u32), String> {
-    let (tenant, rate) = text.rsplit_once('=').ok_or("write it as `acme=1000`")?;
+    let tenant_and_rate = text.trim().rsplit_once('=').filter(|(tenant, _)| !tenant.is_empty());
+    let (tenant, rate) = tenant_and_rate.ok_or("write it as `acme=1000`")?;
     Ok((tenant.to_owned(), rate.parse().map_err(|_| "has to be a number of requests per second")?))
 }
 
@@ -193,6 +194,30 @@ mod tests {
         let Cli { limits, .. } = Cli::try_parse_from(["serve"]).expect("nothing is needed");
         assert_eq!(format!("{:?}", limits.within(None)), format!("{:?}", nagaya_server::Limits::default()));
         assert_eq!(limits.within(Some(1_024)).connections, 512);
+    }
+
+    #[test]
+    fn single_tenants_have_rates_of_their_own() {
+        let rates = |text: &str| {
+            let parsed = Cli::try_parse_from(["serve", "--tenant-rates", text]);
+            parsed.map(|cli| format!("{:?}", cli.limits.within(None).tenant_rates))
+        };
+        let check = |text: &str, expected: &str| assert_eq!(rates(text).expect(text), expected, "{text}");
+        check("acme=1000", r#"{"acme": 1000}"#);
+        check("acme=1000, beta=0", r#"{"acme": 1000, "beta": 0}"#);
+        // The name of a tenant may have `=`.
+        check("a=b=7", r#"{"a=b": 7}"#);
+        for (text, remedy) in [
+            ("acme", "write it as `acme=1000`"),
+            ("acme=", "a number of requests per second"),
+            ("acme=-1", "a number of requests per second"),
+            ("acme=1.5", "a number of requests per second"),
+            ("acme=99999999999", "a number of requests per second"),
+            ("=5", "write it as `acme=1000`"),
+        ] {
+            let refused = rates(text).expect_err(text).to_string();
+            assert!(refused.contains(remedy), "{text}: {refused}");
+        }
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::{path::PathBuf, sync::Arc, time::Instant};
 
 use anyhow::Context as _;
 use nagaya_server::{
-    Claims, Issuer, LocalIssuer, MountedSystem, Server, System, Verifier, issuer_routes, raise_open_files_limit,
+    Claims, Issuer, IssuerError, LocalIssuer, MountedSystem, Server, System, Verifier, issuer_routes,
+    raise_open_files_limit,
 };
 use nagaya_store::{Clock, MeteredStore, Store};
 use tokio::net::TcpListener;
@@ -88,7 +89,7 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
             tokio::spawn(follower.follow());
         }
         let remote = remote.as_ref().map(|remote| (remote, audiences.of(&system.name)));
-        let verifier = verifier(args, &system, issuer.as_ref(), remote).revocations(&revocations);
+        let verifier = verifier(args, &system, issuer.as_ref(), remote)?.revocations(&revocations);
         // An issuer that cannot be reached is reported now, not with the first request.
         verifier.fetch_keys().await;
         tokio::spawn(prune::prune(nagaya.clone(), system.name.clone()));
@@ -186,22 +187,23 @@ fn audiences(args: &Args, systems: &[(String, System)]) -> anyhow::Result<Audien
     }
 }
 
-/// Whose tokens a system accepts: of the local issuer those for the system, of the other one those for its audiences.
+/// Whose tokens a system accepts: those of the local issuer for the system, or those of the other one for its audiences.
 fn verifier(
     args: &Args,
     system: &System,
     local: Option<&Arc<LocalIssuer>>,
     remote: Option<(&Issuer, &[String])>,
-) -> Verifier {
+) -> Result<Verifier, IssuerError> {
     let mut verifier = args.network.tokens.apply(Verifier::new(Claims::from_design(&system.design), Clock::system()));
     if let Some(local) = local {
-        verifier = verifier.trust(&Issuer::local(local), &system.name);
+        verifier = verifier.trust(&Issuer::local(local), &system.name)?;
     }
-    let (remote, audiences) = remote.unzip();
-    for audience in audiences.unwrap_or_default() {
-        verifier = remote.into_iter().fold(verifier, |verifier, remote| verifier.trust(remote, audience));
+    if let Some((remote, audiences)) = remote {
+        for audience in audiences {
+            verifier = verifier.trust(remote, audience)?;
+        }
     }
-    verifier
+    Ok(verifier)
 }
 
 /// Lets a write beyond the file size limit (`ulimit -f`) fail, instead of ending the process.
@@ -265,7 +267,7 @@ mod tests {
         store.set_health(Health::Unavailable("the disk is gone".to_owned()));
         let nagaya = Nagaya::open(system.design.clone(), store);
         let mut server = server(&args, None).expect("the settings are fine");
-        let verifier = verifier(&args, &system, None, None);
+        let verifier = verifier(&args, &system, None, None).expect("no issuer");
         server.mount("", system, nagaya, verifier);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         run(&args, server, listener, stop_signal()).await.expect("it runs")

@@ -43,7 +43,7 @@ pub(crate) struct Network {
     /// A proxy in front does TLS: listen without it
     #[arg(long, env = "NAGAYA_BEHIND_PROXY", value_parser = FalseyValueParser::new())]
     pub(crate) behind_proxy: bool,
-    /// The issuer of the tokens, in place of the local one
+    /// The issuer of the tokens, in place of the local one. There is one: items name users by `sub` alone
     #[arg(long, value_name = "URL", env = "NAGAYA_ISSUER", requires = "audience")]
     pub(crate) issuer: Option<String>,
     /// The audience that tokens of that issuer must have, for each system (may be given several times); `NAME` alone if one
@@ -203,6 +203,13 @@ mod tests {
         check("serve --production", true);
         check("serve --listen :8080", true);
         check("serve --issuer https://id.example.com --audience desk", true);
+    }
+
+    #[test]
+    fn a_server_has_one_issuer() {
+        let line = "serve --audience desk --issuer https://id.example.com --issuer https://other.example.com";
+        let refused = Cli::try_parse_from(line.split(' ')).expect_err("two issuers").to_string();
+        assert!(refused.contains("--issuer <URL>"), "{refused}");
     }
 
     #[test]

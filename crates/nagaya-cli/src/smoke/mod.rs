@@ -108,7 +108,7 @@ async fn start_server(store: &StoreArgs, system: &System) -> anyhow::Result<(Smo
     let nagaya = store.open_system(system, Arc::clone(&opened), Tables::Create).await?;
     let issuer = Arc::new(LocalIssuer::in_memory()?);
     let verifier = Verifier::new(Claims::from_design(&system.design), Clock::system());
-    let verifier = verifier.trust(&Issuer::local(&issuer), &system.name);
+    let verifier = verifier.trust(&Issuer::local(&issuer), &system.name)?;
     let mut server = Server::new(Limits::default());
     server.mount("", system.clone(), nagaya, verifier);
     let listener = TcpListener::bind("127.0.0.1:0").await?;

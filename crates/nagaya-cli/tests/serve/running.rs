@@ -162,6 +162,32 @@ fn a_user_of_a_production_server_is_not_revoked_without_its_issuer() {
     drop(serving);
 }
 
+/// A directory from development has the keys of its issuer.
+#[test]
+fn a_production_server_accepts_no_token_of_the_local_issuer_in_its_directory() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let development = serve(&["todo", "--data", text(&data)], &[]);
+    let run = nagaya(&["token", "--system", "todo", "--tenant", "f1", "--data", text(&data)]);
+    assert_eq!(run.status, 0, "{run}");
+    let token = run.stdout.trim();
+    let status = |serving: &ServeProcess, token: &str| {
+        let api = format!("{}/todos", serving.system("todo")["api"].as_str().expect("a URL"));
+        send_request("GET", &api, Some(token), None).0
+    };
+    assert_eq!(status(&development, token), 200);
+    drop(development);
+
+    let elsewhere = directory.path().join("elsewhere");
+    let issuer = serve(&["todo", "--data", text(&elsewhere)], &[]);
+    let production = ["todo", "--data", text(&data), "--issuer", issuer.url(), "--audience", "todo", "--behind-proxy"];
+    let production = serve(&production, &[]);
+    assert!(data.join("issuer/keys.json").exists());
+    assert_eq!(status(&production, token), 401);
+    let run = nagaya(&["token", "--system", "todo", "--tenant", "f1", "--data", text(&elsewhere)]);
+    assert_eq!(status(&production, run.stdout.trim()), 200, "a token of its issuer");
+}
+
 /// A typo in the directory is reported, and nothing is created there.
 #[test]
 fn a_token_is_not_issued_for_a_directory_without_keys() {

@@ -102,7 +102,7 @@ pub(crate) fn worst_case(design: &Design, entity: &Entity) -> usize {
 
 fn worst_case_with(design: &Design, entity: &Entity, languages: &mut Languages) -> usize {
     let table = design.table_of(entity);
-    let mut sum = entity.fields.iter().fold(0, |sum: usize, field| sum.saturating_add(field.max_bytes()));
+    let mut sum = entity.max_bytes();
     let mut counted: Vec<&str> = entity.fields.iter().map(|field| field.name.as_str()).collect();
     for (attribute, template) in table.templates_of(entity) {
         if !counted.contains(&attribute) {

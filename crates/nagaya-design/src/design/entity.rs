@@ -242,6 +242,11 @@ impl Entity {
         }
     }
 
+    /// The maximum size of the fields of an item in bytes, as the stores count them.
+    pub fn max_bytes(&self) -> usize {
+        self.fields.iter().fold(0, |sum: usize, field| sum.saturating_add(field.max_bytes()))
+    }
+
     /// Reports every error in the fields of an item: missing, invalid and unknown fields.
     pub fn check_fields(&self, fields: &Map<String, Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();

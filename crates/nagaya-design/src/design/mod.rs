@@ -67,8 +67,8 @@ pub struct Tenant {
     pub roles: String,
     /// The token's claim that lists the caller's tenants. A token with a tenant needs it, and the tenant has to be in the list.
     pub member_of: Option<String>,
-    /// The token's claim with the roles of operators. `None`: the roles of a token without a tenant.
-    pub operator: Option<String>,
+    /// The token's claim with the roles of operators, who have no tenant.
+    pub operator: String,
     pub(crate) span: Span,
 }
 

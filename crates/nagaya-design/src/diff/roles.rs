@@ -22,7 +22,7 @@ impl Differences {
         self.compare_value("tenant", what, text(&before.member_of), text(&after.member_of), Some(breaks));
         let lost = Some("operators with old tokens lose their rights");
         let what = "the claim of the operators' roles";
-        self.compare_value("tenant", what, text(&before.operator), text(&after.operator), lost);
+        self.compare_value("tenant", what, &before.operator, &after.operator, lost);
     }
 
     pub(super) fn roles(&mut self, old: &Design, new: &Design) {

@@ -77,9 +77,9 @@ impl Page<'_> {
             }
             None => String::new(),
         };
-        let operator = match &tenant.operator {
-            Some(claim) => format!(" Operators have their roles in the claim {}.", code(claim)),
-            None => String::new(),
+        let operator = match design.operator_roles().as_slice() {
+            [] => String::new(),
+            _ => format!(" Operators have their roles in the claim {}.", code(&tenant.operator)),
         };
         let visitors = if design.visitors { " Public items can be read without a token." } else { "" };
         self.paragraph(format!(

@@ -132,15 +132,30 @@ impl<'a> Resolver<'a> {
     fn tenant(&mut self, node: &Node) -> Option<Tenant> {
         let field = node.text("field")?;
         self.field_name(&field);
-        Some(Tenant {
+        let tenant = Tenant {
             claim: node.string("claim").unwrap_or_else(|| field.value.clone()),
             system: node.string("system"),
             roles: node.string("roles").unwrap_or_else(|| "roles".to_owned()),
             member_of: node.string("member_of"),
-            operator: node.string("operator"),
+            operator: node.string("operator").unwrap_or_else(|| "operatorRoles".to_owned()),
             span: field.span,
             field: field.value,
-        })
+        };
+        self.operator_claim(node, &tenant);
+        Some(tenant)
+    }
+
+    /// Reports a claim of operators that means something else too: whoever sets the one would set the other.
+    fn operator_claim(&mut self, node: &Node, tenant: &Tenant) {
+        let others =
+            [("claim", Some(&tenant.claim)), ("roles", Some(&tenant.roles)), ("member_of", tenant.member_of.as_ref())];
+        for (key, _) in others.into_iter().filter(|(_, claim)| *claim == Some(&tenant.operator)) {
+            let span = node.text("operator").or_else(|| node.text(key)).map_or(tenant.span.clone(), |text| text.span);
+            let message = format!("the claim `{}` is that of `{key}` and that of operators", tenant.operator);
+            codes::SHARED_OPERATOR_CLAIM
+                .report(self.diagnostics, &span, message)
+                .help("name a claim that only the issuer of your operators' tokens sets: `operator = \"…\"`");
+        }
     }
 
     fn field_name(&mut self, text: &SpannedText) {

@@ -128,8 +128,8 @@ fn a_new_claim_refuses_old_tokens_and_the_first_role_excludes_callers_without_ro
     let texts = |old: &Design, new: &Design| diff(old, new).iter().map(ToString::to_string).collect::<Vec<_>>();
     let refused = "tenant: the claim of the memberships is now `memberOf` (tokens of the old design carry no memberships and are \
                    refused)";
-    let lost =
-        "tenant: the claim of the operators' roles is now `staffRoles` (operators with old tokens lose their rights)";
+    let lost = "tenant: the claim of the operators' roles changed from `operatorRoles` to `staffRoles` (operators with old tokens \
+                lose their rights)";
     assert_eq!(texts(&bare, &claimed), [refused, lost]);
     let guarded = accepted("with roles", BASE);
     let locked = "role: callers without a role may no longer do anything (callers of the old design fail)";

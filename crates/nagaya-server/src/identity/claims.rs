@@ -22,8 +22,8 @@ pub struct Claims {
     pub roles: String,
     /// The claim with all tenants that the user belongs to.
     pub member_of: Option<String>,
-    /// The claim with the roles of operators; `None`: those of `roles` count, in tokens without a tenant.
-    pub operator: Option<String>,
+    /// The claim with the roles of operators, which count in tokens without a tenant. In `roles` they count for nothing.
+    pub operator: String,
     /// The names of the operators' roles: the local issuer writes them into the claim `operator`.
     pub operator_roles: Vec<String>,
 }
@@ -50,7 +50,7 @@ impl Claims {
     ) -> Result<Caller, Problem> {
         let user = text(claims, "sub")?.ok_or_else(|| missing_claim("sub"))?;
         let roles = roles_in(claims, &self.roles)?;
-        let operator_roles = self.operator.as_ref().map_or(Ok(Vec::new()), |name| roles_in(claims, name))?;
+        let operator_roles = roles_in(claims, &self.operator)?;
         let tenant = match text(claims, &self.tenant)? {
             // Where each user is a tenant, every token names one. That of an operator is for no tenant.
             Some(_) if self.tenant == "sub" && !operator_roles.is_empty() => None,

@@ -1,8 +1,8 @@
 //! Authentication: from a bearer token to a caller.
 //!
-//! A [`Verifier`] accepts tokens only of the issuers that it trusts. An [`Issuer`] is known by its keys: those of the
-//! [`LocalIssuer`] in the data directory, or those that a remote one publishes. The tenant of a caller comes only from the
-//! claim that the design names.
+//! A [`Verifier`] accepts tokens only of the issuer that it trusts: one, because items name their users by `sub` alone. An
+//! [`Issuer`] is known by its keys: those of the [`LocalIssuer`] in the data directory, or those that a remote one publishes.
+//! The tenant of a caller comes only from the claim that the design names.
 
 mod cache;
 mod claims;
@@ -42,9 +42,9 @@ pub struct Caller {
     pub issuer: Arc<str>,
     /// The tenant; `None` where the token names none.
     pub tenant: Option<Arc<str>>,
-    /// The roles of the user.
+    /// The roles of the user. While a request is handled, they are those that count in the design, of operators too.
     pub roles: Arc<[String]>,
-    /// The roles in the claim that the design has for operators. While a request is handled, those that count are in `roles`.
+    /// The roles in the claim that the design has for operators.
     pub operator_roles: Arc<[String]>,
     /// When the token expires, in seconds since 1970.
     pub expires: i64,
@@ -77,23 +77,20 @@ impl Caller {
         format!("{} {}", self.issuer, self.user)
     }
 
-    /// Whether the caller is an operator of a system: never with a tenant.
+    /// Whether the caller is an operator of a system: by the claim of operators, and never with a tenant.
     pub fn is_operator(&self, design: &Design) -> bool {
-        self.tenant.is_none() && design.is_operator(&self.roles)
+        self.tenant.is_none() && design.is_operator(&self.operator_roles)
     }
 
-    /// The caller with the roles that count in a design. Those of operators count only in a token without a tenant and, where
-    /// the design has a claim for them, only from that claim.
+    /// The caller with the roles that count in a design: those of operators only from their claim, and never with a tenant.
     pub(crate) fn with_counting_roles(self: Arc<Self>, design: &Design) -> Arc<Self> {
-        let by_roles = self.tenant.is_none() && design.tenant.operator.is_none();
-        let by_claim = self.tenant.is_none() && design.tenant.operator.is_some();
-        let counts = |role: &&String| by_roles || !design.is_operator_role(role);
-        if self.operator_roles.is_empty() && self.roles.iter().all(|role| counts(&role)) {
+        if self.operator_roles.is_empty() && !design.is_operator(&self.roles) {
             return self;
         }
-        let of_operator = self.operator_roles.iter().filter(|role| by_claim && design.is_operator_role(role));
-        let roles = self.roles.iter().filter(counts).chain(of_operator).cloned().collect();
-        Arc::new(Caller { roles, operator_roles: Arc::default(), ..Caller::clone(&self) })
+        let is_operators = |role: &&String| design.is_operator_role(role);
+        let of_operator = self.operator_roles.iter().filter(|_| self.tenant.is_none()).filter(is_operators);
+        let roles = self.roles.iter().filter(|role| !is_operators(role)).chain(of_operator).cloned().collect();
+        Arc::new(Caller { roles, ..Caller::clone(&self) })
     }
 
     /// The caller without a token.

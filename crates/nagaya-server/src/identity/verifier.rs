@@ -12,7 +12,7 @@ use std::{
 use nagaya_store::Clock;
 
 use super::{
-    Caller, Claims, Issuer, Revocations,
+    Caller, Claims, Issuer, IssuerError, Revocations,
     cache::{Cache, Verified},
     claims::{check_audience, check_time},
     issuer::with_hint,
@@ -29,10 +29,10 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Verifies the tokens of one system.
 ///
-/// A token is valid if a trusted issuer has signed it for this system and it has not expired. Verified tokens are cached
+/// A token is valid if the trusted issuer has signed it for this system and it has not expired. Verified tokens are cached
 /// until they expire, are revoked, or their key is no longer published.
 pub struct Verifier {
-    trusted: Vec<TrustedIssuer>,
+    trusted: Option<TrustedIssuer>,
     claims: Claims,
     clock: Clock,
     skew: i64,
@@ -45,7 +45,7 @@ pub struct Verifier {
     verified_count: AtomicU64,
 }
 
-/// An issuer, and the audiences that its tokens may have.
+/// The issuer, and the audiences that its tokens may have.
 struct TrustedIssuer {
     issuer: Issuer,
     audiences: Vec<String>,
@@ -54,8 +54,8 @@ struct TrustedIssuer {
 impl fmt::Debug for Verifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Not the tokens.
-        let issuers: Vec<_> = self.trusted.iter().map(|trusted| (&trusted.issuer, &trusted.audiences)).collect();
-        f.debug_struct("Verifier").field("issuers", &issuers).field("claims", &self.claims).finish_non_exhaustive()
+        let issuer = self.trusted.as_ref().map(|trusted| (&trusted.issuer, &trusted.audiences));
+        f.debug_struct("Verifier").field("issuer", &issuer).field("claims", &self.claims).finish_non_exhaustive()
     }
 }
 
@@ -63,7 +63,7 @@ impl Verifier {
     /// A verifier that trusts no issuer yet.
     pub fn new(claims: Claims, clock: Clock) -> Self {
         Verifier {
-            trusted: Vec::new(),
+            trusted: None,
             claims,
             clock,
             skew: SKEW,
@@ -76,14 +76,19 @@ impl Verifier {
     }
 
     /// Trusts the tokens of an issuer that are for this audience; called again, also those for another one.
-    #[must_use]
-    pub fn trust(mut self, issuer: &Issuer, audience: impl Into<String>) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// If another issuer is trusted. Two issuers may give the same `sub` to different people, and items name their users by
+    /// `sub` alone.
+    pub fn trust(mut self, issuer: &Issuer, audience: impl Into<String>) -> Result<Self, IssuerError> {
         let audience = audience.into();
-        match self.trusted.iter_mut().find(|trusted| trusted.issuer.is_same(issuer)) {
-            Some(trusted) => trusted.audiences.push(audience),
-            None => self.trusted.push(TrustedIssuer { issuer: issuer.clone(), audiences: vec![audience] }),
+        match &mut self.trusted {
+            None => self.trusted = Some(TrustedIssuer { issuer: issuer.clone(), audiences: vec![audience] }),
+            Some(trusted) if trusted.issuer.is_same(issuer) => trusted.audiences.push(audience),
+            Some(trusted) => return Err(IssuerError::second(trusted.issuer.caller_name(), issuer.caller_name())),
         }
-        self
+        Ok(self)
     }
 
     /// How far the clocks of issuers and of this machine may be apart; 30 seconds by default.
@@ -119,13 +124,12 @@ impl Verifier {
         self.revocations.len()
     }
 
-    /// Fetches the keys of all issuers before the first token comes; whether that succeeded. Failures are logged, and tried
+    /// Fetches the keys of the issuer before the first token comes; whether that succeeded. Failures are logged, and tried
     /// again with that token.
     pub async fn fetch_keys(&self) -> bool {
-        for trusted in &self.trusted {
-            trusted.issuer.refresh(&self.clock).await;
-        }
-        self.trusted.iter().all(|trusted| !trusted.issuer.has_failed())
+        let Some(trusted) = &self.trusted else { return true };
+        trusted.issuer.refresh(&self.clock).await;
+        !trusted.issuer.has_failed()
     }
 
     /// How many tokens have been verified so far, and not found in the cache.
@@ -133,24 +137,26 @@ impl Verifier {
         self.verified_count.load(Ordering::Relaxed)
     }
 
-    /// Whether a token was verified before, and has not expired.
-    pub(crate) fn is_known(&self, token: &str) -> bool {
-        self.cache.get(token).is_some_and(|verified| self.is_still_valid(&verified, self.clock.seconds()))
-    }
-
     /// The caller that a token names.
     pub async fn caller(&self, token: &str) -> Result<Arc<Caller>, Problem> {
+        match self.known_caller(token).await {
+            Some(caller) => Ok(caller),
+            None => self.verify(token).await,
+        }
+    }
+
+    /// The caller of a token that was verified before and is still valid.
+    pub(crate) async fn known_caller(&self, token: &str) -> Option<Arc<Caller>> {
         let now = self.clock.millis();
-        for trusted in self.trusted.iter().filter(|trusted| trusted.issuer.is_refresh_due(now)) {
+        if let Some(trusted) = self.trusted.as_ref().filter(|trusted| trusted.issuer.is_refresh_due(now)) {
             trusted.issuer.refresh_in_background(&self.clock).await;
         }
-        if let Some(verified) = self.cache.get(token) {
-            if self.is_still_valid(&verified, now) {
-                return Ok(Arc::clone(&verified.caller));
-            }
-            self.cache.remove(token);
+        let verified = self.cache.get(token)?;
+        if self.is_still_valid(&verified, now) {
+            return Some(Arc::clone(&verified.caller));
         }
-        self.verify(token).await
+        self.cache.remove(token);
+        None
     }
 
     fn check_revoked(&self, caller: &Caller) -> Result<(), Problem> {
@@ -179,14 +185,15 @@ impl Verifier {
         is_unrevoked
     }
 
-    async fn verify(&self, token: &str) -> Result<Arc<Caller>, Problem> {
+    /// The caller that a token names which is not known.
+    pub(crate) async fn verify(&self, token: &str) -> Result<Arc<Caller>, Problem> {
         self.verified_count.fetch_add(1, Ordering::Relaxed);
         let unverified = Unverified::parse(token)?;
-        // A trusted issuer is named.
+        // The trusted issuer is named.
         let name = unverified.issuer()?;
-        let trusted = self.trusted.iter().find(|trusted| trusted.issuer.has_name(name));
+        let trusted = self.trusted.as_ref().filter(|trusted| trusted.issuer.has_name(name));
         let trusted = trusted.ok_or_else(|| {
-            let trusts_local = self.trusted.iter().any(|trusted| trusted.issuer.is_local());
+            let trusts_local = self.trusted.as_ref().is_some_and(|trusted| trusted.issuer.is_local());
             bad_token(with_hint("The token comes from an issuer that is not trusted here.", trusts_local))
         })?;
         // A key of that issuer has signed it.

@@ -13,12 +13,12 @@ use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 
 /// A body up to this size fits into the buffers of its connection, whether its client reads or not.
-pub(crate) const SMALL_BODY: u64 = 32 * 1024;
+pub(crate) const SMALL_BODY: usize = 32 * 1024;
 
 /// The size of an answer that does not fit into the buffers of its connection; `None` for small answers and for streams.
 pub(crate) fn large_size(response: &Response) -> Option<usize> {
-    let size = response.body().size_hint().exact().filter(|size| *size > SMALL_BODY)?;
-    Some(usize::try_from(size).unwrap_or(usize::MAX))
+    let size = usize::try_from(response.body().size_hint().exact()?).unwrap_or(usize::MAX);
+    Some(size).filter(|size| *size > SMALL_BODY)
 }
 
 /// The same answer, in pieces: the connection takes a piece when it has written another. What is held is dropped with the
@@ -49,7 +49,7 @@ impl<H: Unpin> HttpBody for HeldBody<H> {
                 other => return other,
             }
         }
-        let size = this.rest.len().min(SMALL_BODY as usize);
+        let size = this.rest.len().min(SMALL_BODY);
         Poll::Ready(Some(Ok(Frame::data(this.rest.split_to(size)))))
     }
 
@@ -82,7 +82,7 @@ mod tests {
         let mut read = Vec::new();
         while let Some(frame) = body.frame().await {
             let piece = frame.expect("no error").into_data().expect("data");
-            assert!(piece.len() as u64 <= SMALL_BODY);
+            assert!(piece.len() <= SMALL_BODY);
             read.extend(piece);
             assert_eq!(body.size_hint().exact(), Some(100_000 - read.len() as u64));
         }

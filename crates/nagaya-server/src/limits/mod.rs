@@ -4,16 +4,9 @@ mod client_network;
 mod held_body;
 mod open_files;
 mod quota;
+mod unread;
 
-use std::{
-    collections::BTreeMap,
-    num::NonZeroU32,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc, time::Duration};
 
 use axum::http::HeaderName;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -21,8 +14,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub use self::open_files::{open_files_limit, raise_open_files_limit};
 pub(crate) use self::{
     client_network::client_network,
-    held_body::{hold_until_sent, large_size},
+    held_body::{SMALL_BODY, hold_until_sent, large_size},
     quota::{Permit, RateStatus, Refusal},
+    unread::{UnreadAnswer, UnreadBytes},
 };
 use self::{
     client_network::network_of_text,
@@ -65,7 +59,8 @@ pub struct Limits {
     pub tenant_rates: BTreeMap<String, u32>,
     /// Requests of a tenant at the same time: below `concurrent`, so that slow requests of one tenant do not block others.
     pub tenant_concurrent: usize,
-    /// Bytes of answers that clients have not read yet; further large ones are answered 503.
+    /// Bytes of answers that clients have not read yet; further large ones are answered 503, and writes that could have one
+    /// are refused before they are done.
     pub answer_bytes: usize,
     /// The same for one tenant; 429.
     pub tenant_answer_bytes: usize,
@@ -124,19 +119,19 @@ pub(crate) struct SystemLimits {
     requests: CallerQuota,
     streams: CallerQuota,
     all_streams: Arc<Semaphore>,
+    /// Of all systems.
+    unread: Arc<UnreadBytes>,
     /// By client address.
     failed_authentications: TenantQuota,
-    /// Whether a token was ever refused.
-    has_failures: AtomicBool,
 }
 
 impl SystemLimits {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits, unread: &Arc<UnreadBytes>) -> Self {
         let rates = limits.tenant_rates.iter().map(|(tenant, rate)| (tenant.clone(), Rate::per_second(*rate)));
         let overrides: BTreeMap<_, _> = rates.collect();
         let requests = || {
             TenantQuota::new(Rate::per_second(limits.tenant_rate), limits.tenant_concurrent)
-                .with_answer_bytes(limits.tenant_answer_bytes)
+                .with_max_unread(limits.tenant_answer_bytes)
         };
         let streams = || TenantQuota::new(Rate::default(), limits.tenant_streams);
         SystemLimits {
@@ -144,8 +139,8 @@ impl SystemLimits {
             requests: CallerQuota { tenants: requests().with_overrides(overrides), ..CallerQuota::new(requests) },
             streams: CallerQuota::new(streams),
             all_streams: Arc::new(Semaphore::new(limits.streams.min(Semaphore::MAX_PERMITS))),
+            unread: Arc::clone(unread),
             failed_authentications: TenantQuota::new(Rate::per_minute(limits.failed_authentications), usize::MAX),
-            has_failures: AtomicBool::new(false),
         }
     }
 
@@ -164,6 +159,20 @@ impl SystemLimits {
         self.requests.acquire(caller, address)
     }
 
+    /// Room for an answer of at most this size: for the caller, and for all.
+    pub(crate) fn reserve_answer(&self, permit: &Permit, bytes: usize) -> Result<AnswerRoom, Problem> {
+        let detail = "The caller has not read enough of its former answers. Read them, or ask for smaller pages.";
+        let refused = || Problem::from_code(ProblemCode::RATE_LIMITED, detail).retry_after(1);
+        let own = permit.unread().reserve(bytes).ok_or_else(refused)?;
+        let all = self.unread.reserve(bytes).ok_or_else(too_many_unread)?;
+        Ok(AnswerRoom { _own: own, _all: all })
+    }
+
+    /// Room for the answer of a write that has been done, within the limits or not.
+    pub(crate) fn count_answer(&self, permit: &Permit, bytes: usize) -> AnswerRoom {
+        AnswerRoom { _own: permit.unread().count(bytes), _all: self.unread.count(bytes) }
+    }
+
     /// Permits for a stream of events.
     pub(crate) fn admit_stream(&self, caller: &Caller, address: Option<&str>) -> Result<StreamPermit, Problem> {
         let busy = |_| Problem::from_code(ProblemCode::OVERLOADED, "The server has too many streams.").retry_after(5);
@@ -176,19 +185,27 @@ impl SystemLimits {
 
     /// How long an address has to wait because too many of its tokens were refused.
     pub(crate) fn too_many_failures(&self, address: &str) -> Option<Duration> {
-        // Most servers never see a refused token.
-        self.has_failures
-            .load(Relaxed)
-            .then(|| self.failed_authentications.exhausted(&network_of_text(address)))
-            .flatten()
+        self.failed_authentications.exhausted(&network_of_text(address))
     }
 
     /// Counts a token that was refused.
     pub(crate) fn count_failure(&self, address: &str) {
-        self.has_failures.store(true, Relaxed);
         // An address that has reached its limit is counted no further.
         let _ = self.failed_authentications.acquire(&network_of_text(address));
     }
+}
+
+/// The room of an answer until it is read.
+#[derive(Debug)]
+#[must_use = "dropping it ends the answer"]
+pub(crate) struct AnswerRoom {
+    _own: UnreadAnswer,
+    _all: UnreadAnswer,
+}
+
+/// The clients of the process have not read enough.
+pub(crate) fn too_many_unread() -> Problem {
+    Problem::from_code(ProblemCode::OVERLOADED, "Too many answers wait for their clients to read them.").retry_after(1)
 }
 
 /// The permits of a stream; dropping them ends it.
@@ -228,10 +245,14 @@ mod tests {
         Caller { issuer: "local".into(), tenant: tenant.map(Into::into), ..Caller::of_user(user) }
     }
 
+    fn system_limits(limits: &Limits) -> SystemLimits {
+        SystemLimits::new(limits, &UnreadBytes::new(limits.answer_bytes))
+    }
+
     #[test]
     fn the_same_user_id_of_another_issuer_is_another_user() {
         let limits = Limits { tenant_concurrent: 1, ..Limits::default() };
-        let limits = SystemLimits::new(&limits);
+        let limits = system_limits(&limits);
         let _local = limits.admit(&caller(None, "ann"), None).expect("a permit");
         let remote = Caller { issuer: "https://login.example.com".into(), ..caller(None, "ann") };
         let _remote = limits.admit(&remote, None).expect("another person's permit");
@@ -241,7 +262,7 @@ mod tests {
     #[test]
     fn a_caller_without_a_tenant_counts_as_a_user_and_never_as_a_tenant_of_that_name() {
         let limits = Limits { tenant_concurrent: 1, ..Limits::default() };
-        let limits = SystemLimits::new(&limits);
+        let limits = system_limits(&limits);
         let _tenant = limits.admit(&caller(Some("ann"), "bob"), None).expect("the tenant's permit");
         let _user = limits.admit(&caller(None, "ann"), None).expect("the user's permit");
         let _other = limits.admit(&caller(None, "bob"), None).expect("another user's permit");
@@ -251,7 +272,7 @@ mod tests {
     #[test]
     fn visitors_count_by_their_addresses() {
         let limits = Limits { tenant_concurrent: 1, ..Limits::default() };
-        let limits = SystemLimits::new(&limits);
+        let limits = system_limits(&limits);
         let visitor = Caller::visitor();
         let _first = limits.admit(&visitor, Some("192.0.2.1")).expect("a permit");
         let _other = limits.admit(&visitor, Some("192.0.2.2")).expect("another's permit");

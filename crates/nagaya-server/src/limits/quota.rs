@@ -15,6 +15,8 @@ use std::{
 
 use dashmap::DashMap;
 
+use super::unread::UnreadBytes;
+
 /// The usual burst: as many requests at once as the rate allows in this time.
 pub(super) const BURST: Duration = Duration::from_secs(2);
 /// How long a refused tenant counts as over its quota.
@@ -29,8 +31,8 @@ pub(super) struct TenantQuota {
     /// Tenants with a rate of their own.
     overrides: BTreeMap<String, Rate>,
     concurrent: usize,
-    /// Bytes of answers that a tenant has not read yet.
-    answer_bytes: usize,
+    /// Bytes of answers that a tenant may not have read yet.
+    max_unread: usize,
     started: Instant,
     usage: DashMap<String, Arc<Usage>>,
     /// With this many tenants, idle ones are removed.
@@ -84,8 +86,7 @@ pub(crate) struct Refusal {
 #[derive(Debug)]
 struct Usage {
     rate: Rate,
-    /// Bytes of answers that it has not read yet.
-    answer_bytes: AtomicUsize,
+    unread: Arc<UnreadBytes>,
     /// The nanosecond up to which the rate is used up.
     used_until: AtomicU64,
     /// Requests in flight.
@@ -100,8 +101,6 @@ struct Usage {
 pub(crate) struct Permit {
     usage: Arc<Usage>,
     status: Option<RateStatus>,
-    answer_bytes: usize,
-    max_answer_bytes: usize,
 }
 
 impl Permit {
@@ -110,30 +109,27 @@ impl Permit {
         self.status
     }
 
-    /// Counts the bytes of an answer until the permit is dropped; `false` if the tenant has too many unread ones.
-    pub(crate) fn reserve_answer(&mut self, bytes: usize) -> bool {
-        let before = self.usage.answer_bytes.fetch_add(bytes, Relaxed);
-        self.answer_bytes += bytes;
-        before == 0 || before.saturating_add(bytes) <= self.max_answer_bytes
+    /// The answers that the tenant has not read yet.
+    pub(super) fn unread(&self) -> &Arc<UnreadBytes> {
+        &self.usage.unread
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
         self.usage.in_flight.fetch_sub(1, Relaxed);
-        self.usage.answer_bytes.fetch_sub(self.answer_bytes, Relaxed);
     }
 }
 
 impl TenantQuota {
     pub(super) fn new(rate: Rate, concurrent: usize) -> Self {
         let (overrides, sweep_at) = (BTreeMap::new(), AtomicUsize::new(MIN_TENANTS));
-        let answer_bytes = usize::MAX;
+        let max_unread = usize::MAX;
         TenantQuota {
             rate,
             overrides,
             concurrent,
-            answer_bytes,
+            max_unread,
             started: Instant::now(),
             usage: DashMap::new(),
             sweep_at,
@@ -149,8 +145,8 @@ impl TenantQuota {
 
     /// The same with a limit of unread bytes for each tenant.
     #[must_use]
-    pub(super) fn with_answer_bytes(mut self, bytes: usize) -> Self {
-        self.answer_bytes = bytes;
+    pub(super) fn with_max_unread(mut self, bytes: usize) -> Self {
+        self.max_unread = bytes;
         self
     }
 
@@ -176,7 +172,7 @@ impl TenantQuota {
             return Err(Refusal { wait: Duration::ZERO, status: None });
         }
         let rate = usage.rate;
-        let mut permit = Permit { usage, status: None, answer_bytes: 0, max_answer_bytes: self.answer_bytes };
+        let mut permit = Permit { usage, status: None };
         let full = now.saturating_add(rate.burst);
         let next = |used: u64| used.max(now).saturating_add(rate.spacing);
         let within = |used: u64| Some(next(used)).filter(|next| *next <= full);
@@ -210,7 +206,7 @@ impl TenantQuota {
             self.remove_idle(now);
         }
         let rate = self.overrides.get(name).copied().unwrap_or(self.rate);
-        Arc::clone(&self.usage.entry(name.to_owned()).or_insert_with(|| Arc::new(Usage::new(rate))))
+        Arc::clone(&self.usage.entry(name.to_owned()).or_insert_with(|| Arc::new(Usage::new(rate, self.max_unread))))
     }
 
     /// Removes tenants that use nothing. One that sends a request at this moment may get it for free, once.
@@ -237,10 +233,10 @@ impl Rate {
 }
 
 impl Usage {
-    fn new(rate: Rate) -> Self {
+    fn new(rate: Rate, max_unread: usize) -> Self {
         Usage {
             rate,
-            answer_bytes: AtomicUsize::new(0),
+            unread: UnreadBytes::new(max_unread),
             used_until: AtomicU64::new(0),
             in_flight: AtomicUsize::new(0),
             refused_at: AtomicU64::new(0),
@@ -349,12 +345,11 @@ mod tests {
 
     #[test]
     fn unread_answers_are_limited_for_each_tenant() {
-        let quota = quota(0, 10).with_answer_bytes(100);
+        let quota = quota(0, 10).with_max_unread(100);
         let permit = |name| quota.acquire_at(name, SECOND).expect("a permit");
-        let (mut first, mut second, mut other) = (permit("a"), permit("a"), permit("b"));
-        assert!(first.reserve_answer(90) && !second.reserve_answer(20) && other.reserve_answer(300));
-        drop((first, second));
-        assert!(permit("a").reserve_answer(90));
+        let (first, second, other) = (permit("a"), permit("a"), permit("b"));
+        let _answers = (first.unread().reserve(90).expect("room"), other.unread().reserve(90).expect("room"));
+        assert!(second.unread().reserve(20).is_none());
     }
 
     #[test]

@@ -59,10 +59,12 @@ fn forwarded(trusted_proxies: usize, headers: &HeaderMap) -> Option<Arc<str>> {
     Some(address(found)?.to_string().into())
 }
 
-/// An address, with or without the port that some proxies add.
+/// An address, with or without the port that some proxies add. A proxy that listens on IPv6 may write an IPv4 address in
+/// the form of IPv6.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    bare.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
+    let address = bare.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()));
+    address.map(|address| address.to_canonical())
 }
 
 #[cfg(test)]
@@ -123,6 +125,8 @@ mod tests {
         check(1, &["192.0.2.1:4711"], "192.0.2.1");
         check(1, &["[2001:db8::1]:4711"], "2001:db8::1");
         check(1, &["[2001:db8::1]"], "2001:db8::1");
+        check(1, &["::ffff:192.0.2.1"], "192.0.2.1");
+        check(1, &["[::ffff:192.0.2.1]:4711"], "192.0.2.1");
         check(1, &["unknown"], "10.0.0.9");
         check(1, &["<script>, "], "10.0.0.9");
         check(1, &[], "10.0.0.9");

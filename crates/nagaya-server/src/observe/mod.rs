@@ -176,8 +176,10 @@ impl ObservedRequest {
         self.ended = true;
         let took = self.began.elapsed();
         self.route().count(status, took);
-        if status == 429 && self.log.code.get().is_some_and(|code| code == ProblemCode::RATE_LIMITED.code) {
-            self.rejected(Rejection::Rate);
+        match self.log.code.get() {
+            Some(code) if code == ProblemCode::RATE_LIMITED.code => self.rejected(Rejection::Rate),
+            Some(code) if code == ProblemCode::OVERLOADED.code => self.rejected(Rejection::Overload),
+            _ => {}
         }
         took
     }

@@ -148,8 +148,8 @@ fn security(design: &Design) -> Json {
     if let Some(member_of) = &tenant.member_of {
         description += &format!(" The tenant has to be among those in `{member_of}`.");
     }
-    if let Some(operator) = &tenant.operator {
-        description += &format!(" The roles of operators are in `{operator}`, in a token without a tenant.");
+    if !design.operator_roles().is_empty() {
+        description += &format!(" The roles of operators are in `{}`, in a token without a tenant.", tenant.operator);
     }
     json!({ "type": "http", "scheme": "bearer", "bearerFormat": "JWT", "description": description })
 }

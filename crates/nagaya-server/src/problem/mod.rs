@@ -246,7 +246,11 @@ impl Problem {
         };
         match roles.as_slice() {
             [] => Problem::forbidden("Only operators may call this route, and the design has no operator role."),
-            roles => Problem::forbidden(format!("Only operators may call this route: {}.{tenant}", roles.join(", "))),
+            roles => Problem::forbidden(format!(
+                "Only operators may call this route: {}, in the claim `{}`.{tenant}",
+                roles.join(", "),
+                design.tenant.operator
+            )),
         }
     }
 

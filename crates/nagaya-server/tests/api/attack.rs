@@ -40,7 +40,9 @@ impl Gateway for Http {
             let url = format!("http://{}", listener.local_addr().expect("an address"));
             let system = System::plain(nagaya.design().clone());
             let claims = Claims::from_design(nagaya.design());
-            let verifier = Verifier::new(claims.clone(), Clock::system()).trust(&Issuer::local(&issuer), &system.name);
+            let verifier = Verifier::new(claims.clone(), Clock::system())
+                .trust(&Issuer::local(&issuer), &system.name)
+                .expect("one issuer");
             // A role with all permissions, so that only walls can refuse.
             let roles: Vec<String> = nagaya.design().roles.iter().map(|role| role.name.clone()).take(1).collect();
             let token = issuer.issue(&Grant {

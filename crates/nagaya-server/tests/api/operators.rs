@@ -38,6 +38,12 @@ fn an_operator_role_beside_a_tenant_permits_nothing() {
     let refused = both.get("/v1/regions");
     assert!(refused.body["detail"].to_string().contains("operators need one without"), "{}", refused.body);
     refused.expect_problem(403, "forbidden");
+    // Nor in the claim of all roles.
+    let elsewhere = Claims { operator_roles: Vec::new(), ..Claims::from_design(&parse_design(DESK)) };
+    let token = server.token_with(&elsewhere, Some("t1"), "u1", &["operator"]);
+    let both = server.anonymous_client().with_token(&token).with_header("nagaya-reason", "ticket 471");
+    both.get("/v1/tickets").expect_problem(403, "forbidden");
+    both.get("/v1/regions").expect_problem(403, "forbidden");
     // The other roles of the token still count.
     let admin = server.user_with("t1", "u1", &["admin", "operator"]).with_header("nagaya-reason", "ticket 471");
     admin.get("/v1/tickets").expect_data(200);
@@ -56,17 +62,28 @@ fn the_document_names_operator_roles_only_where_they_count() {
     assert!(described("/v1/regions").contains("`region.read`: the role `operator`."), "{}", described("/v1/regions"));
 }
 
+/// An issuer may let customers choose the values of the claim of all roles.
 #[test]
-fn with_a_claim_for_operators_other_roles_make_no_operator() {
-    let design = DESK.replace("system = \"system\"\n", "system = \"system\"\noperator = \"staff\"\n");
-    let server = TestServer::in_memory(System::plain(parse_design(&design)));
-    // The local issuer writes operator roles into the claim.
-    server.client_of_operator("op").get("/v1/regions").expect_data(200);
-    // An issuer that has such a role in its claim of all roles gives no rights by it.
-    let elsewhere = Claims { operator: None, ..Claims::from_design(&parse_design(&design)) };
-    let token = server.token_with(&elsewhere, None, "op", &["operator"]);
-    let client = server.anonymous_client().with_token(&token).with_header("nagaya-reason", "ticket 471");
-    client.get("/v1/regions").expect_problem(403, "forbidden");
+fn operator_roles_in_the_claim_of_all_roles_make_no_operator() {
+    for named in ["", "operator = \"staff\"\n"] {
+        let design = parse_design(&DESK.replace("system = \"system\"\n", &format!("system = \"system\"\n{named}")));
+        let server = TestServer::in_memory(System::plain(design.clone()));
+        // The local issuer writes operator roles into their claim.
+        server.client_of_operator("op").get("/v1/regions").expect_data(200);
+        // This one writes all roles into the other claim.
+        let elsewhere = Claims { operator_roles: Vec::new(), ..Claims::from_design(&design) };
+        for roles in [&["operator"][..], &["admin", "operator"]] {
+            let token = server.token_with(&elsewhere, None, "op", roles);
+            let client = server.anonymous_client().with_token(&token).with_header("nagaya-reason", "ticket 471");
+            for path in ["/v1/regions", "/v1/operator-log"] {
+                let refused = client.get(path);
+                refused.expect_problem(403, "forbidden");
+                let claim = format!("in the claim `{}`.", design.tenant.operator);
+                assert!(refused.body["detail"].to_string().contains(&claim), "{}", refused.body);
+            }
+            client.post("/v1/regions", &json!({ "regionId": "x", "name": "x" })).expect_problem(403, "forbidden");
+        }
+    }
 }
 
 #[test]

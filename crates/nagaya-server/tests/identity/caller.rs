@@ -1,7 +1,9 @@
 //! The caller from the claims of a token.
 
+use std::sync::Arc;
+
 use jsonwebtoken::Algorithm;
-use nagaya_server::{Claims, Verifier};
+use nagaya_server::{Claims, Issuer, LocalIssuer, Verifier};
 use serde_json::{Value as Json, json};
 
 use crate::common::{AUDIENCE, Key, NOW, Provider, TestClock, claims, claims_with_members, outcome, shown, verifier};
@@ -10,7 +12,8 @@ use crate::common::{AUDIENCE, Key, NOW, Provider, TestClock, claims, claims_with
 async fn check(names: Claims, changes: Json, expected: &str) {
     let key = Key::es256("a");
     let provider = Provider::start(&[&key]).await;
-    let verifier = Verifier::new(names, TestClock::new().clock()).trust(&provider.issuer(), AUDIENCE);
+    let verifier =
+        Verifier::new(names, TestClock::new().clock()).trust(&provider.issuer(), AUDIENCE).expect("one issuer");
     let token = key.sign(&provider.claims_with(changes.clone()));
     assert_eq!(outcome(&verifier, &token).await, expected, "{changes}");
 }
@@ -87,12 +90,9 @@ async fn a_user_has_to_belong_to_the_tenant_of_the_token() {
 #[tokio::test]
 async fn a_caller_is_known_by_issuer_and_user() {
     let key = Key::es256("a");
-    let (first, second) = (Provider::start(&[&key]).await, Provider::start(&[&key]).await);
-    let verifier = Verifier::new(claims(), TestClock::new().clock())
-        .trust(&first.issuer(), AUDIENCE)
-        .trust(&second.issuer(), AUDIENCE);
     let mut known = Vec::new();
-    for provider in [&first, &second] {
+    for provider in [Provider::start(&[&key]).await, Provider::start(&[&key]).await] {
+        let verifier = verifier(&provider.issuer(), &TestClock::new());
         let token = key.sign(&provider.claims_with(json!({ "jti": "j-1" })));
         let caller = verifier.caller(&token).await.expect("the token is good");
         assert_eq!((&*caller.user, &*caller.issuer), ("u1", provider.url().as_str()));
@@ -102,14 +102,37 @@ async fn a_caller_is_known_by_issuer_and_user() {
     assert_ne!(known[0], known[1]);
 }
 
+/// Items name their users by `sub` alone.
+#[tokio::test]
+async fn a_system_has_one_issuer_so_that_one_id_is_one_person() {
+    let (first, second) = ("https://login.example.com", "https://other.example.com");
+    let remote = |url: &str| Issuer::remote(url).expect("a fine URL");
+    let local = || Issuer::local(&Arc::new(LocalIssuer::in_memory().expect("keys can be made")));
+    let trusting = |one: &Issuer, other: &Issuer| {
+        let verifier = Verifier::new(claims(), TestClock::new().clock()).trust(one, "web").expect("one issuer");
+        verifier.trust(other, "mobile").map(|_| ()).map_err(|error| error.to_string())
+    };
+    let refused = trusting(&remote(first), &remote(second)).expect_err("two issuers");
+    assert!(refused.contains(first) && refused.contains(second), "{refused}");
+    assert!(refused.contains("let one of them issue all tokens"), "{refused}");
+    for (one, other) in [(local(), remote(first)), (remote(first), local()), (local(), local())] {
+        trusting(&one, &other).expect_err("two issuers");
+    }
+    // An issuer may have several audiences.
+    let issuer = local();
+    trusting(&issuer, &issuer.clone()).expect("one issuer");
+    trusting(&remote(first), &remote(first)).expect("one issuer");
+}
+
 /// The claim of operators, and a tenant that is the user.
 #[tokio::test]
 async fn operator_roles_are_in_a_claim_of_their_own() {
     let key = Key::es256("a");
     let provider = Provider::start(&[&key]).await;
-    let names = |tenant: &str| Claims { operator: Some("staff".to_owned()), ..tenant_in(tenant) };
+    let names = |tenant: &str| Claims { operator: "staff".to_owned(), ..tenant_in(tenant) };
     let caller = async |names: Claims, changes: Json| {
-        let verifier = Verifier::new(names, TestClock::new().clock()).trust(&provider.issuer(), AUDIENCE);
+        let verifier =
+            Verifier::new(names, TestClock::new().clock()).trust(&provider.issuer(), AUDIENCE).expect("one issuer");
         let caller = verifier.caller(&key.sign(&provider.claims_with(changes))).await.expect("the token is good");
         format!("{} {:?}", shown(&caller), caller.operator_roles)
     };
@@ -118,7 +141,7 @@ async fn operator_roles_are_in_a_claim_of_their_own() {
     assert_eq!(caller(names("sub"), staff.clone()).await, r#"u1@- admin ["operator"]"#);
     assert_eq!(caller(names("sub"), json!({})).await, "u1@u1 admin []");
     assert_eq!(caller(names("sub"), json!({ "staff": [] })).await, "u1@u1 admin []");
-    assert_eq!(caller(claims(), staff).await, "u1@t1 admin []", "the design has no such claim");
+    assert_eq!(caller(claims(), staff).await, "u1@t1 admin []", "the design names another claim");
 }
 
 #[tokio::test]
@@ -131,7 +154,9 @@ async fn tokens_of_cognito_are_accepted() {
         member_of: Some("custom:memberOf".to_owned()),
         ..claims()
     };
-    let verifier = Verifier::new(names, TestClock::new().clock()).trust(&provider.issuer(), "1example23456789");
+    let verifier = Verifier::new(names, TestClock::new().clock())
+        .trust(&provider.issuer(), "1example23456789")
+        .expect("one issuer");
     let common = json!({
         "tenantId": null,
         "roles": null,
@@ -177,23 +202,22 @@ async fn every_accepted_algorithm_works() {
 }
 
 #[tokio::test]
-async fn each_issuer_has_audiences_of_its_own() {
+async fn an_issuer_may_have_several_audiences() {
     let (one, other) = (Key::es256("a"), Key::other("a"));
     let (first, second) = (Provider::start(&[&one]).await, Provider::start(&[&other]).await);
-    let (first_issuer, second_issuer) = (first.issuer(), second.issuer());
-    let verifier = Verifier::new(claims(), TestClock::new().clock())
-        .trust(&first_issuer, "web")
-        .trust(&second_issuer, "todo")
-        .trust(&first_issuer, "mobile");
+    let issuer = first.issuer();
+    let verifier = Verifier::new(claims(), TestClock::new().clock()).trust(&issuer, "web").expect("one issuer");
+    let verifier = verifier.trust(&issuer, "mobile").expect("one issuer");
     let check = async |key: &Key, provider: &Provider, audience: &str| {
         let token = key.sign(&provider.claims_with(json!({ "aud": audience })));
         outcome(&verifier, &token).await
     };
     assert_eq!(check(&one, &first, "web").await, "u1@t1 admin");
     assert_eq!(check(&one, &first, "mobile").await, "u1@t1 admin");
-    assert_eq!(check(&other, &second, "todo").await, "u1@t1 admin");
     let expected = "401 bad_token: The token is for another audience than `web` or `mobile`.";
     assert_eq!(check(&one, &first, "todo").await, expected);
-    // Keys of one issuer are not accepted from another, even with the same id.
-    assert_eq!(check(&one, &second, "todo").await, "401 bad_token: The signature of the token is wrong.");
+    // The key of another issuer is not accepted, even with the same id.
+    assert_eq!(check(&other, &first, "web").await, "401 bad_token: The signature of the token is wrong.");
+    let expected = "401 bad_token: The token comes from an issuer that is not trusted here.";
+    assert_eq!(check(&other, &second, "web").await, expected);
 }

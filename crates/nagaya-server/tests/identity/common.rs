@@ -236,7 +236,7 @@ pub(crate) fn claims() -> Claims {
         tenant: "tenantId".to_owned(),
         roles: "roles".to_owned(),
         member_of: None,
-        operator: None,
+        operator: "operatorRoles".to_owned(),
         operator_roles: vec!["operator".to_owned()],
     }
 }
@@ -247,7 +247,7 @@ pub(crate) fn claims_with_members() -> Claims {
 }
 
 pub(crate) fn verifier(issuer: &Issuer, hand: &TestClock) -> Verifier {
-    Verifier::new(claims(), hand.clock()).trust(issuer, AUDIENCE)
+    Verifier::new(claims(), hand.clock()).trust(issuer, AUDIENCE).expect("one issuer")
 }
 
 /// Status, code and detail of a problem.

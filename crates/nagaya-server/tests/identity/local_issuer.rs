@@ -32,7 +32,7 @@ fn token(issuer: &LocalIssuer, claims: &Claims) -> String {
 }
 
 fn verifier(issuer: LocalIssuer) -> Verifier {
-    Verifier::new(claims(), Clock::system()).trust(&Issuer::local(&Arc::new(issuer)), "todo")
+    Verifier::new(claims(), Clock::system()).trust(&Issuer::local(&Arc::new(issuer)), "todo").expect("one issuer")
 }
 
 fn decode(token: &str) -> Json {
@@ -71,7 +71,7 @@ async fn one_claim_can_be_both_tenant_and_user() {
     let names = Claims { tenant: "sub".to_owned(), member_of: None, ..claims() };
     let issuer = Arc::new(LocalIssuer::in_memory().expect("keys can be made"));
     let token = token(&issuer, &names);
-    let verifier = Verifier::new(names, Clock::system()).trust(&Issuer::local(&issuer), "todo");
+    let verifier = Verifier::new(names, Clock::system()).trust(&Issuer::local(&issuer), "todo").expect("one issuer");
     assert_eq!(outcome(&verifier, &token).await, "t1@t1 admin");
 }
 
@@ -107,7 +107,8 @@ fn a_token_always_lists_its_tenant_where_the_design_wants_it() {
 #[test]
 fn operator_roles_are_written_into_their_claim() {
     let issuer = LocalIssuer::in_memory().expect("keys can be made");
-    let names = Claims { operator: Some("staff".to_owned()), ..claims() };
+    let usual = claims();
+    let names = Claims { operator: "staff".to_owned(), ..claims() };
     let roles = ["admin".to_owned(), "operator".to_owned()];
     let grant = Grant {
         audience: "todo",
@@ -120,6 +121,8 @@ fn operator_roles_are_written_into_their_claim() {
     };
     let claims = decode(&issuer.issue(&grant).expect("a token can be made"));
     assert_eq!((&claims["roles"], &claims["staff"]), (&json!(["admin"]), &json!(["operator"])));
+    let claims = decode(&issuer.issue(&Grant { claims: &usual, ..grant }).expect("a token can be made"));
+    assert_eq!((&claims["roles"], &claims["operatorRoles"]), (&json!(["admin"]), &json!(["operator"])));
 }
 
 #[test]
@@ -201,6 +204,26 @@ fn only_the_owner_can_read_the_key_files() {
     assert_eq!(mode(&directory), 0o700);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_link_in_the_place_of_the_directory_is_not_followed() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    drop(open(elsewhere.path()));
+    let target = elsewhere.path().join("issuer");
+    fs::set_permissions(&target, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    for target in [&target, &elsewhere.path().join("nothing")] {
+        let data = tempfile::tempdir().expect("a directory");
+        let link = data.path().join("issuer");
+        symlink(target, &link).expect("a link");
+        let refused = LocalIssuer::open(data.path()).expect_err("a link").to_string();
+        assert!(refused.starts_with(&format!("{} is a link", link.display())), "{refused}");
+    }
+    let mode = fs::metadata(&target).expect("it is there").permissions().mode() & 0o777;
+    assert_eq!(mode, 0o755, "what the link leads to is as it was");
+}
+
 #[test]
 fn published_documents_and_debug_output_have_no_private_keys() {
     let data = tempfile::tempdir().expect("a directory");
@@ -271,7 +294,7 @@ async fn a_server_accepts_a_key_that_another_process_created() {
 async fn a_server_drops_keys_that_another_process_removed() {
     let (data, hand) = (tempfile::tempdir().expect("a directory"), TestClock::new());
     let issuer = Arc::new(open(data.path()).with_clock(hand.clock()));
-    let server = Verifier::new(claims(), hand.clock()).trust(&Issuer::local(&issuer), "todo");
+    let server = Verifier::new(claims(), hand.clock()).trust(&Issuer::local(&issuer), "todo").expect("one issuer");
     let token = token(&issuer, &claims());
     assert_eq!(outcome(&server, &token).await, "u1@t1 admin");
     let command = open(data.path());
@@ -317,7 +340,9 @@ async fn the_keys_are_found_by_discovery() {
     issuer.set_url(&url).expect("a fine URL");
     let router = issuer_routes(Arc::clone(&issuer));
     let server = tokio::spawn(async move { axum::serve(listener, router).await });
-    let elsewhere = Verifier::new(claims(), Clock::system()).trust(&Issuer::remote(&url).expect("a fine URL"), "todo");
+    let elsewhere = Verifier::new(claims(), Clock::system())
+        .trust(&Issuer::remote(&url).expect("a fine URL"), "todo")
+        .expect("one issuer");
     // A key that another process created is published at once.
     open(data.path()).rotate().expect("keys can be made");
     assert_eq!(outcome(&elsewhere, &token(&open(data.path()), &claims())).await, "u1@t1 admin");

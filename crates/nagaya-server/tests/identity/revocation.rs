@@ -114,7 +114,10 @@ async fn a_running_server_follows_the_list() {
     let local = Arc::new(LocalIssuer::open(data.path()).expect("keys can be made").with_clock(hand.clock()));
     let store = RevocationStore::in_directory(data.path(), AUDIENCE).expect("a directory");
     let list = Arc::new(Revocations::default());
-    let verifier = Verifier::new(claims(), hand.clock()).trust(&Issuer::local(&local), AUDIENCE).revocations(&list);
+    let verifier = Verifier::new(claims(), hand.clock())
+        .trust(&Issuer::local(&local), AUDIENCE)
+        .expect("one issuer")
+        .revocations(&list);
     let day = Some(Duration::from_secs(86_400));
     let follower = RevocationFollower::start(Arc::clone(&list), store.clone(), hand.clock(), day).await;
     let following = tokio::spawn(follower.expect("the list is read").follow());

@@ -11,7 +11,7 @@ use crate::common::{Key, Provider, claims, issue};
 fn verifier() -> (Verifier, String) {
     let issuer = Arc::new(LocalIssuer::in_memory().expect("keys can be made"));
     let token = issue(&issuer);
-    (Verifier::new(claims(), Clock::system()).trust(&Issuer::local(&issuer), "todo"), token)
+    (Verifier::new(claims(), Clock::system()).trust(&Issuer::local(&issuer), "todo").expect("one issuer"), token)
 }
 
 fn runtime() -> tokio::runtime::Runtime {

@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, watch};
 /// Bytes of the answer of `/large`.
 pub(crate) const LARGE: usize = 8 * 1024 * 1024;
 
-/// Notes of tenants, with a personal and a secret field.
+/// Notes of tenants, with a long, a personal and a secret field.
 pub(crate) const DESIGN: &str = r#"
 name    = "desk"
 version = "1.0"
@@ -39,6 +39,7 @@ key   = { PK = "TENANT#{tenantId}", SK = "NOTE#{noteId}" }
 tenantId = { type = "string", min = 1, max = 64 }
 noteId   = { type = "ulid", default = "new" }
 title    = { type = "string", max = 100 }
+text     = { type = "string", max = 90_000, optional = true }
 email    = { type = "string", format = "email", personal = true, optional = true }
 password = { type = "string", max = 100, secret = true, optional = true }
 
@@ -133,6 +134,10 @@ impl Extension for HoldExtension {
             .caller(RequiredCaller::Anyone)
             .answers_stream("text/event-stream"),
             CustomRoute::new(Method::GET, "/large", "More than the buffers of a connection take.", |_| async {
+                Ok(Answer::data("x".repeat(LARGE).into()))
+            }),
+            CustomRoute::new(Method::PUT, "/slot", "Does nothing.", |_| async { Ok(Answer::no_content()) }),
+            CustomRoute::new(Method::POST, "/large", "The same of a write.", |_| async {
                 Ok(Answer::data("x".repeat(LARGE).into()))
             }),
             CustomRoute::new(Method::GET, "/origin", "Where the request came from.", |call| async move {

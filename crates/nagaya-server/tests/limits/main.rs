@@ -7,6 +7,7 @@ mod overload;
 mod rate;
 mod shutdown;
 mod sizes;
+mod streams;
 mod timeouts;
 mod tls;
 mod unread;

@@ -1,9 +1,9 @@
 //! The request rate of a tenant.
 
-use std::num::NonZeroU32;
+use std::{num::NonZeroU32, time::Duration};
 
 use nagaya_server::Limits;
-use nagaya_testing::RawResponse;
+use nagaya_testing::{ManualClock, RawResponse, memory_store};
 
 use crate::desk::Desk;
 
@@ -35,6 +35,22 @@ async fn a_tenant_over_its_rate_gets_retry_after() {
 }
 
 #[tokio::test]
+async fn single_tenants_have_the_rates_of_the_settings() {
+    let tenant_rates = [("large".to_owned(), 1_000), ("free".to_owned(), 0)].into();
+    let desk = Desk::open(Limits { tenant_rates, ..one_per_second() }).await;
+    let policy = async |tenant| {
+        let got = desk.connect(tenant).await.get("/notes").await;
+        got.header("ratelimit-policy").map(str::to_owned)
+    };
+    assert_eq!(policy("large").await.as_deref(), Some(r#""tenant";q=2000;w=2"#));
+    assert_eq!(policy("free").await, None, "without a limit");
+    assert_eq!(policy("small").await.as_deref(), Some(r#""tenant";q=2;w=2"#));
+    // A user without a tenant is no tenant of that name.
+    let mut user = desk.server.connect().await.with_token(desk.server.token(None, "large", &[]));
+    assert_eq!(user.get("/origin").await.header("ratelimit-policy"), Some(r#""tenant";q=2;w=2"#));
+}
+
+#[tokio::test]
 async fn every_answer_says_what_is_left_of_the_rate() {
     let desk = Desk::open(Limits::default()).await;
     let got = desk.connect("acme").await.get("/notes").await;
@@ -57,6 +73,21 @@ async fn an_address_that_guesses_tokens_is_refused_and_known_tokens_go_on() {
     assert_eq!(known.get("/notes").await.status, 200, "a token that was verified before");
     assert_eq!(desk.server.connect().await.get("/notes").await.status, 401, "no token is no guess");
     assert_eq!(desk.connect("other").await.get("/notes").await.status, 429, "a token that is new here");
+}
+
+#[tokio::test]
+async fn a_token_that_has_expired_is_no_longer_known() {
+    let limits = Limits { failed_authentications: NonZeroU32::new(5).expect("positive"), ..Limits::default() };
+    let tokens = ManualClock::default();
+    let desk =
+        Desk::serve(memory_store(&ManualClock::default()), |server| server.limits(limits).token_clock(&tokens)).await;
+    let mut old = desk.connect("acme").await;
+    assert_eq!(old.get("/notes").await.status, 200);
+    let mut guess = desk.server.connect().await.with_token("eyJhbGciOiJub25lIn0.e30.".to_owned());
+    while guess.get("/notes").await.status != 429 {}
+    assert_eq!(old.get("/notes").await.status, 200);
+    tokens.advance(Duration::from_secs(2 * 3_600));
+    assert_eq!(old.get("/notes").await.status, 429, "it is not verified again");
 }
 
 #[tokio::test]

@@ -1,23 +1,32 @@
 //! Answers that clients do not read.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use axum::{body::Body, http::Method};
 use nagaya_server::Limits;
-use nagaya_testing::PausedTokioClock;
+use nagaya_testing::{Call, Connection, Fault, PausedTokioClock, RawResponse};
+use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpSocket, TcpStream},
+    sync::Semaphore,
+    task::JoinSet,
 };
 
 use crate::desk::{Desk, LARGE};
 
 /// Asks for a large answer, and reads nothing of it but the status. The buffer of the socket is small.
 async fn ask(desk: &Desk, tenant: &str) -> (String, TcpStream) {
+    ask_by(desk, tenant, "GET").await
+}
+
+/// The same by another method.
+async fn ask_by(desk: &Desk, tenant: &str, method: &str) -> (String, TcpStream) {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.set_recv_buffer_size(4096).expect("a small buffer");
     let mut stream = socket.connect(desk.server.address).await.expect("it listens");
     let token = desk.server.token(Some(tenant), "ann", &[]);
-    let head = format!("GET /large HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\r\n");
+    let head = format!("{method} /large HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\r\n");
     stream.write_all(head.as_bytes()).await.expect("sent");
     let mut head = [0; 12];
     stream.read_exact(&mut head).await.expect("an answer");
@@ -44,6 +53,91 @@ async fn unread_answers_of_all_tenants_together_are_limited() {
     assert!(unread.iter().all(|(status, _)| status == "200"));
     assert_eq!(ask(&desk, "three").await.0, "503");
     assert_eq!(desk.connect("three").await.get("/notes").await.status, 200);
+}
+
+/// A body with a long text, which the answer repeats.
+fn long_note() -> serde_json::Value {
+    json!({ "title": "Minutes", "text": "x".repeat(90_000) })
+}
+
+async fn patch(client: &mut Connection, path: &str) -> RawResponse {
+    let json = [("content-type", "application/json")];
+    client.send(Method::PATCH, path, &json, Body::from(r#"{"title":"Changed"}"#)).await
+}
+
+#[tokio::test]
+async fn a_write_whose_answer_would_have_no_room_is_not_done() {
+    let desk = Desk::open(Limits { tenant_answer_bytes: LARGE, ..Limits::default() }).await;
+    let mut client = desk.connect("acme").await;
+    let created = client.post("/notes", &json!({ "title": "Minutes" })).await.json();
+    let path = format!("/notes/{}", created["data"]["noteId"].as_str().expect("an id"));
+    let unread = ask(&desk, "acme").await;
+    assert_eq!(unread.0, "200");
+    for refused in [client.post("/notes", &long_note()).await, patch(&mut client, &path).await] {
+        assert_eq!(refused.problem(), (429, "rate_limited".to_owned()));
+        assert_eq!(refused.header("retry-after"), Some("1"));
+    }
+    assert_eq!(client.get("/notes").await.json()["data"], json!([created["data"]]), "nothing was written");
+    let small = client.post("/notes", &json!({ "title": "Agenda" })).await;
+    assert_eq!(small.status, 201, "small answers need no room");
+    assert_eq!(desk.connect("other").await.post("/notes", &long_note()).await.status, 201);
+    // Room comes back with the connection.
+    drop(unread);
+    while patch(&mut client, &path).await.status != 200 {}
+}
+
+#[tokio::test]
+async fn writes_of_all_tenants_have_room_for_their_answers_or_are_not_done() {
+    let desk = Desk::open(Limits { answer_bytes: LARGE, ..Limits::default() }).await;
+    let (status, _unread) = ask(&desk, "one").await;
+    assert_eq!(status, "200");
+    let mut client = desk.connect("two").await;
+    let refused = client.post("/notes", &long_note()).await;
+    assert_eq!(refused.problem(), (503, "overloaded".to_owned()));
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(client.get("/notes").await.json()["data"], json!([]));
+    assert_eq!(client.post("/notes", &json!({ "title": "Agenda" })).await.status, 201);
+    let metrics = desk.server.metrics().await;
+    assert!(metrics.contains(r#"nagaya_requests_rejected_total{reason="overload"} 1"#), "{metrics}");
+}
+
+/// A note may have 90,000 letters of four bytes: two of them and not three fit into a megabyte.
+#[tokio::test]
+async fn writes_at_the_same_time_have_room_for_all_of_their_answers() {
+    let desk = Desk::open(Limits { tenant_answer_bytes: 1024 * 1024, ..Limits::default() }).await;
+    let created = desk.connect("acme").await.post("/notes", &long_note()).await.json();
+    let path = format!("/notes/{}", created["data"]["noteId"].as_str().expect("an id"));
+    let release = Arc::new(Semaphore::new(0));
+    let held = Arc::clone(&release);
+    desk.store.inject(
+        Fault::run_before(move |_| {
+            let held = Arc::clone(&held);
+            async move { held.acquire().await.expect("it is open").forget() }
+        })
+        .matching(Call::is_write),
+    );
+    let mut writing = JoinSet::new();
+    for _ in 0..5 {
+        let (mut client, path) = (desk.connect("acme").await, path.clone());
+        writing.spawn(async move { patch(&mut client, &path).await.status.as_u16() });
+    }
+    for _ in 0..3 {
+        assert_eq!(writing.join_next().await.expect("a request").expect("no panic"), 429);
+    }
+    release.add_permits(100);
+    assert_eq!(writing.join_all().await, [200, 200]);
+}
+
+/// Nobody knows what the handler of a custom route will answer.
+#[tokio::test]
+async fn an_answer_of_a_write_counts_whatever_its_size_is() {
+    let desk = Desk::open(Limits { tenant_answer_bytes: LARGE / 2, ..Limits::default() }).await;
+    let first = ask_by(&desk, "acme", "POST").await;
+    assert_eq!(first.0, "200");
+    assert_eq!(ask_by(&desk, "acme", "POST").await.0, "429");
+    assert_eq!(ask(&desk, "acme").await.0, "429");
+    drop(first);
+    while ask_by(&desk, "acme", "POST").await.0 != "200" {}
 }
 
 #[tokio::test]

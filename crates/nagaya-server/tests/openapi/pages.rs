@@ -53,7 +53,7 @@ impl TestServer {
                 let nagaya =
                     Nagaya::open(system.design.clone(), EmbeddedStore::in_memory(Options::default()).expect("memory"));
                 let verifier = Verifier::new(Claims::from_design(&system.design), Clock::system());
-                let verifier = verifier.trust(&Issuer::local(&issuer), &system.name);
+                let verifier = verifier.trust(&Issuer::local(&issuer), &system.name).expect("one issuer");
                 server.mount(&mount, system, nagaya, verifier);
             }
             tokio::spawn(server.run(listener, std::future::pending()));

@@ -17,8 +17,8 @@ impl Nagaya {
     /// principal; a list that gives it is refused. Nobody reads anybody else's items, so it is no action of an operator, and the
     /// operators' log has no entry about it.
     ///
-    /// Items hold a user id without its issuer, here as in `owner` of an entity. If a server trusts several issuers, they must not give
-    /// one id to two people.
+    /// Items hold a user id without its issuer, here as in `owner` of an entity: principals have to come from one issuer, as those of
+    /// a server do.
     pub async fn list_own(&self, principal: &Principal, field: &str, list: &List) -> Result<Page, Error> {
         let state = self.state();
         let design = &state.design;

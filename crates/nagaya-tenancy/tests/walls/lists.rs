@@ -9,7 +9,7 @@ use nagaya_testing::InstrumentedStore;
 use serde_json::json;
 
 use crate::{
-    common::{design, fields, tenant},
+    common::{design, fields, open as open_design, tenant},
     fault_stores::logged,
 };
 
@@ -177,6 +177,72 @@ async fn pages_of_a_filtered_list_continue_after_the_last_item_shown() {
         .map(|query| query.limit)
         .collect();
     assert!(limits.iter().all(|limit| *limit == Some(100)), "{limits:?}");
+}
+
+/// Items of many bytes, in partitions of their own and in an index that tenants share.
+const SCANS: &str = r##"
+name    = "scanner"
+version = "1.0"
+
+[tenant]
+field = "home"
+
+[table.scans]
+name       = "scans"
+key        = ["PK", "SK"]
+index.GSI1 = ["GSI1PK", "GSI1SK"]
+
+[entity.scan]
+table = "scans"
+key   = { PK = "HOME#{home}", SK = "SCAN#{id}" }
+index.GSI1 = { GSI1PK = "SCANS", GSI1SK = "{id}", wall = "attribute" }
+
+[entity.scan.fields]
+home    = { type = "string", max = 20 }
+id      = { type = "ulid", default = "new" }
+content = { type = "string", max = 90_000 }
+
+[access.scans]
+entity = "scan"
+
+[access.shared_scans]
+entity = "scan"
+index  = "GSI1"
+"##;
+
+#[tokio::test]
+async fn a_page_has_two_megabytes_at_most_and_the_next_one_goes_on() {
+    const ITEM: usize = 90_000;
+    const BUDGET: usize = 2 * 1024 * 1024;
+    let checked = check(SCANS, &[]);
+    let nagaya = open_design(checked.design.unwrap_or_else(|| panic!("{:#?}", checked.diagnostics))).await;
+    let (h1, h2) = (tenant(&nagaya, "h1"), tenant(&nagaya, "h2"));
+    let mut expected = Vec::new();
+    for at in 0..80 {
+        // Scans of the other tenant lie between.
+        let owner = if at % 4 == 0 { &h2 } else { &h1 };
+        let scan = owner.create("scan", fields(json!({ "content": "x".repeat(ITEM) }))).await.expect("a scan");
+        expected.extend((at % 4 != 0).then(|| scan.id().join("/")));
+    }
+    expected.sort();
+    for access in ["scans", "shared_scans"] {
+        let (mut found, mut pages, mut cursor) = (Vec::new(), 0, None);
+        loop {
+            let list = List::by(access).limit(100).descending(false);
+            let list = cursor.take().map_or(list.clone(), |cursor: String| list.cursor(cursor));
+            let page = h1.list(&list).await.expect("a page");
+            let bytes = serde_json::to_vec(&page.records).expect("JSON").len();
+            assert!(bytes <= BUDGET + 2 * ITEM, "{access}: {bytes} bytes");
+            assert!(page.next.is_none() || bytes > BUDGET - 2 * ITEM, "{access}: a page is not full: {bytes} bytes");
+            found.extend(ids(&page));
+            pages += 1;
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!((found, pages), (expected.clone(), 3), "{access}: each item once");
+    }
 }
 
 #[test]

@@ -160,7 +160,7 @@ impl Site {
         let token = issuer.issue(&grant)?;
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}/v1", listener.local_addr()?);
-        let verifier = Verifier::new(claims, Clock::system()).trust(&Issuer::local(&issuer), NAME);
+        let verifier = Verifier::new(claims, Clock::system()).trust(&Issuer::local(&issuer), NAME).expect("one issuer");
         // All requests are of one tenant, so the rate limit is turned off.
         let mut server = Server::new(Limits { tenant_rate: 0, ..Limits::default() });
         server.mount(

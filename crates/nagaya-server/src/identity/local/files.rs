@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nagaya_store::files::{private_file, private_folder, replace_file};
+use nagaya_store::files::{private_file, private_folder, replace_file, restrict_folder};
 use serde_json::{Value as Json, json};
 
 use super::{DEFAULT_URL, State, signer::Signer};
@@ -23,10 +23,18 @@ impl Files {
         let path = data.join("issuer");
         // The data directory is private too, if it is created here.
         match private_folder().recursive(true).create(data).and_then(|()| private_folder().create(&path)) {
-            Err(error) if !path.is_dir() => return Err(failed(&path, "cannot be created", &error)),
-            // A restored copy may have other permissions.
-            Err(_) => make_private(&path),
             Ok(()) => {}
+            Err(error) if !path.is_dir() && !path.is_symlink() => {
+                return Err(failed(&path, "cannot be created", &error));
+            }
+            // A restored copy may have other permissions.
+            Err(_) => restrict_folder(&path).map_err(|error| match path.is_symlink() {
+                true => IssuerError::new(format!(
+                    "{} is a link: whoever may change the link chooses the keys; put the directory itself there",
+                    path.display()
+                )),
+                false => failed(&path, "cannot be opened", &error),
+            })?,
         }
         Ok(Files(path))
     }
@@ -96,14 +104,6 @@ impl Files {
         let written = replace_file(&path, |file| file.write_all(format!("{json:#}\n").as_bytes()));
         written.map_err(|error| failed(&path, "cannot be written", &error))
     }
-}
-
-/// Removes the permissions of others on a directory, if this process may do that.
-fn make_private(directory: &Path) {
-    #[cfg(unix)]
-    let _ = fs::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o700));
-    #[cfg(not(unix))]
-    let _ = directory;
 }
 
 fn failed(path: &Path, what: &str, error: &std::io::Error) -> IssuerError {

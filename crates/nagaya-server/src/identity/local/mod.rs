@@ -189,13 +189,13 @@ impl LocalIssuer {
         if let Some(tenant) = grant.tenant {
             claims.insert(names.tenant.clone(), json!(tenant));
         }
-        let of_operators = |role: &&String| names.operator.is_some() && names.operator_roles.contains(role);
-        let (operator_roles, roles): (Vec<_>, Vec<_>) = grant.roles.iter().partition(of_operators);
+        let (operator_roles, roles): (Vec<_>, Vec<_>) =
+            grant.roles.iter().partition(|role| names.operator_roles.contains(role));
         if !roles.is_empty() {
             claims.insert(names.roles.clone(), json!(roles));
         }
-        if let Some(name) = names.operator.as_ref().filter(|_| !operator_roles.is_empty()) {
-            claims.insert(name.clone(), json!(operator_roles));
+        if !operator_roles.is_empty() {
+            claims.insert(names.operator.clone(), json!(operator_roles));
         }
         if let (Some(name), Some(tenant)) = (&names.member_of, grant.tenant) {
             let member_of = if grant.member_of.is_empty() { json!([tenant]) } else { json!(grant.member_of) };

@@ -121,7 +121,7 @@ fn an_operator_is_no_user() {
     operator.get("/v1/recipes").expect_problem(403, "forbidden");
     assert!(server.client_of_user("u_op", "u_op").get("/v1/recipes").list().is_empty());
     // Operator roles in the token of a user count for nothing.
-    let claims = Claims { operator: None, ..Claims::from_design(&design()) };
+    let claims = Claims { operator_roles: Vec::new(), ..Claims::from_design(&design()) };
     let token = server.token_with(&claims, Some("u_op"), "u_op", &["operator"]);
     assert!(server.anonymous_client().with_token(&token).get("/v1/recipes").list().is_empty());
 }

@@ -1,0 +1,42 @@
+//! How large the answer of a write may be.
+
+use nagaya_design::{Design, Entity};
+
+use crate::{
+    CustomRoute,
+    limits::SMALL_BODY,
+    roles,
+    route::{Operation, Route},
+};
+
+/// What an item may have beyond the body that creates it: ids, times, and other defaults.
+const DEFAULT_FIELD_BYTES: usize = 8 * 1024;
+
+/// Bytes of the largest item of each entity of a design.
+pub(crate) struct AnswerSizes(Vec<usize>);
+
+impl AnswerSizes {
+    pub(crate) fn of_design(design: &Design) -> Self {
+        AnswerSizes(design.entities.iter().map(Entity::max_bytes).collect())
+    }
+
+    /// Bytes that the answer of a write with a body of this size may have: those of its item, and of a new item what the body
+    /// says. 0 for reads.
+    pub(crate) fn of_write(&self, design: &Design, route: &Route, custom: &[CustomRoute], body: usize) -> usize {
+        if route.method.is_safe() {
+            return 0;
+        }
+        let created = body.saturating_add(DEFAULT_FIELD_BYTES);
+        match route.operation {
+            Operation::Create(id) => created.min(self.0[id.0]),
+            Operation::Update(id) => self.0[id.0],
+            Operation::Custom(_) => {
+                let entity = roles::required_permission(design, route, custom).map(|(entity, _)| entity);
+                let written = entity.and_then(|name| design.entities.iter().position(|entity| entity.name == name));
+                // A handler that does not say what it writes may answer anything.
+                written.map_or(created.max(SMALL_BODY + 1), |at| self.0[at])
+            }
+            Operation::Read(_) | Operation::Delete(_) | Operation::List(_) | Operation::OperatorLog => 0,
+        }
+    }
+}
