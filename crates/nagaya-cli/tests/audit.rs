@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::path::PathBuf;
+use std::{fs, path::PathBuf};
 
 use common::{Run, nagaya, nagaya_in};
 use insta::assert_snapshot;
@@ -10,6 +10,7 @@ use nagaya::{
     embedded::{EmbeddedStore, Options},
     store::{Item, Key, Scan, Store as _, Write},
 };
+use nagaya_testing::ServeProcess;
 use serde_json::{Value, json};
 
 const TABLE: &str = "todo/EventsTable";
@@ -21,10 +22,14 @@ struct DataDirectory {
 }
 
 impl DataDirectory {
-    fn new() -> Self {
+    fn empty() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let data = directory.path().join("data");
-        let created = DataDirectory { _directory: directory, data };
+        DataDirectory { _directory: directory, data }
+    }
+
+    fn new() -> Self {
+        let created = DataDirectory::empty();
         assert_eq!(created.run("seed todo --tenants 1 --items 1").status, 0);
         for _ in 0..3 {
             assert_eq!(created.run("events verify todo").status, 0);
@@ -164,6 +169,77 @@ fn what_cannot_run_is_refused() {
     }
     let run = nagaya(&["audit", "list", "todo", "--reason", "ticket 4711", "--data", "/nowhere"]);
     assert!(run.status == 2 && run.stderr.contains("is not the directory of a store"), "{run}");
+}
+
+/// A running server takes over the key in the file: a new one would replace the one that it has, which may be the last copy.
+#[cfg(unix)]
+#[test]
+fn a_command_beside_a_server_creates_no_key_in_place_of_a_missing_one() {
+    let directory = DataDirectory::new();
+    let bin = std::process::Command::new(env!("CARGO_BIN_EXE_nagaya"));
+    let server = ServeProcess::start(bin, &["todo", "--data", directory.data()]);
+    let (file, kept) = (directory.data.join("audit.key"), directory.data.join("kept"));
+    fs::rename(&file, &kept).expect("it is there");
+    for command in ["audit list todo --reason REASON", "audit verify todo --reason REASON", "events verify todo"] {
+        for new_keys in ["", " --new-keys"] {
+            let run = directory.run(&format!("{command}{new_keys}"));
+            let is_refused = run.status == 2 && run.stderr.contains("before you stop it, copy the file back");
+            assert!(is_refused && !file.exists(), "{command}: {run}");
+        }
+    }
+    fs::rename(&kept, &file).expect("it is there");
+    let (status, report) = directory.json("audit verify todo --reason REASON");
+    assert_eq!((status, &report["findings"]), (0, &json!([])), "server and command still have the same key");
+    drop(server);
+
+    // The server has its key in a variable.
+    let given = DataDirectory::empty();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_nagaya"));
+    command.env("NAGAYA_AUDIT_KEY", "0f".repeat(32));
+    let server = ServeProcess::start(command, &["todo", "--data", given.data()]);
+    let run = given.run("audit list todo --reason REASON");
+    assert!(run.status == 2 && run.stderr.contains("the same NAGAYA_AUDIT_KEY"), "{run}");
+    assert!(!given.data.join("audit.key").exists());
+    drop(server);
+}
+
+/// No server would know a key that a command makes.
+#[test]
+fn a_command_creates_no_keys_for_a_store_that_it_does_not_create() {
+    // A store that was restored without keys.
+    let restored = DataDirectory::empty();
+    restored.tamper(async |_| {});
+    for command in ["audit list todo --reason REASON", "events verify todo", "events run todo"] {
+        let run = restored.run(command);
+        assert!(run.status == 2 && run.stderr.contains("`nagaya serve` creates it"), "{command}: {run}");
+    }
+    let keys = || ["audit.key", "cursor.key", "log.key"].map(|name| restored.data.join(name).exists());
+    assert_eq!(keys(), [false; 3]);
+    #[cfg(feature = "dynamodb")]
+    for command in [
+        "audit verify todo --reason REASON",
+        "events verify todo",
+        "events run todo",
+        "seed todo",
+        "smoke kondate",
+        "lambda todo.stream",
+    ] {
+        let data = restored.data.join("laptop");
+        let words = command.split(' ').map(|word| if word == "REASON" { "ticket 4711" } else { word });
+        let args: Vec<&str> = words.chain(["--store", "dynamodb", "--data", data.to_str().expect("text")]).collect();
+        // No server answers there; the keys come first.
+        let variables = [
+            ("DYNAMODB_ENDPOINT", "http://127.0.0.1:1"),
+            ("AWS_REGION", "local"),
+            ("AWS_ACCESS_KEY_ID", "local"),
+            ("AWS_SECRET_ACCESS_KEY", "local"),
+            ("AWS_MAX_ATTEMPTS", "1"),
+            ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:1"),
+        ];
+        let run = nagaya_in(&args, "", &variables);
+        assert!(run.status == 2 && run.stderr.contains("give this command NAGAYA_AUDIT_KEY"), "{command}: {run}");
+        assert!(!data.exists(), "{command}");
+    }
 }
 
 /// The setting of the server decides about entries that are written after it.

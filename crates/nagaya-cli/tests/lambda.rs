@@ -10,7 +10,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use common::{nagaya, root};
+use common::{nagaya, nagaya_in, root};
 use nagaya::{
     embedded::{EmbeddedStore, Options},
     store::{Key, Store as _, Value as Stored},
@@ -184,6 +184,26 @@ async fn stream_records_update_the_projection_and_failures_are_reported_for_retr
         item.get("version").and_then(Stored::as_number).map(|version| version.to_string()),
         Some("2".to_owned())
     );
+}
+
+/// On Lambda there is no local issuer, and instances have no directory of their own to keep keys in.
+#[test]
+fn the_api_function_is_refused_without_an_issuer_and_without_shared_keys() {
+    let data = tempfile::tempdir().expect("a directory");
+    let missing = data.path().join("data");
+    let start = |args: &[&str], variables: &[(&str, &str)]| {
+        let runtime = [("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:1"), ("AWS_REGION", "local")];
+        let data = ["--data", missing.to_str().expect("a path")];
+        let run = nagaya_in(&[&["lambda", "todo.api"], args, &data].concat(), "", &[&runtime[..], variables].concat());
+        assert_eq!(run.status, 2, "{run}");
+        assert!(!missing.exists(), "nothing is created before the settings are checked");
+        run.stderr
+    };
+    let refused = start(&["--store", "embedded"], &[]);
+    assert!(refused.contains("NAGAYA_ISSUER and NAGAYA_AUDIENCE"), "{refused}");
+    let issuer = ["--issuer", "https://id.example.com", "--audience", "todo", "--store", "dynamodb"];
+    let refused = start(&issuer, &[("NAGAYA_AUDIT_KEY", &"0f".repeat(32))]);
+    assert!(refused.contains("NAGAYA_CURSOR_KEY is not set"), "{refused}");
 }
 
 #[test]

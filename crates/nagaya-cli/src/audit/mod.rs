@@ -3,14 +3,13 @@
 mod list;
 mod verify;
 
-use anyhow::{Context as _, bail};
-use nagaya_tenancy::{MIN_REASON_CHARS, Nagaya, Operator, Principal, is_reason};
+use anyhow::bail;
+use nagaya_tenancy::{MIN_REASON_CHARS, Operator, is_reason};
 
 use super::{
     Outcome,
-    serve::{StoreArgs, StoreKind},
+    serve::{StoreArgs, operator},
     source,
-    store::is_store,
 };
 
 /// Read and verify the operator log
@@ -69,24 +68,7 @@ impl LogArgs {
         let Some(system) = source::system(&self.system, store.kind.engine(), &store.resources())? else {
             return Ok(None);
         };
-        match store.kind {
-            StoreKind::Memory => {
-                bail!("memory keeps nothing, so there is no log; choose embedded or dynamodb with --store")
-            }
-            // A typo in the name must not create a store.
-            StoreKind::Embedded if !is_store(&store.data)? => {
-                bail!("{} is not the directory of a store; name it with --data", store.data.display())
-            }
-            _ => {}
-        }
-        let opened = store.open_beside_server().await;
-        let opened = opened.with_context(|| format!("{} cannot be opened", store.describe()))?;
-        let nagaya = Nagaya::open_with(system.design, opened, store.audited_settings(&system.name).await?);
-        let unknown = || format!("there are no tables of {} in {}", system.name, store.describe());
-        nagaya.ping_store().await.with_context(unknown)?;
-        store.continue_log(&nagaya, &system.name).await?;
-        // Not authenticated: anyone who can open the store.
-        let user = std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "operator".to_owned());
-        Ok(Some((nagaya.operator(self.reason.trim(), &Principal::new("", user.as_str())), system.name)))
+        let nagaya = store.open_existing(&system).await?;
+        Ok(Some((operator(&nagaya, self.reason.trim()), system.name)))
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{Check, Finding, files, keys};
 use crate::{
-    control::Connection,
+    control::{self, Connection},
     hex::unhex,
     serve,
     store::{is_store, open_for_maintenance},
@@ -118,11 +118,8 @@ fn of_server(server: Connection, data: &Path, key: Option<&EncryptionKey>) -> Re
             Err(error) => return refused(format!("the key does not fit the store that a server has open: {error}")),
         },
     };
-    let asked = Connection::open(data)
-        .and_then(|server| server.ask(&json!({ "do": "remembers", "files": keys::REMEMBERED }), &mut |_| {}));
-    // A server of another version does not know the question.
-    let known = asked.ok().and_then(|answer| answer["files"].as_array().cloned()).unwrap_or_default();
-    let remembered = keys::REMEMBERED.into_iter().filter(|name| known.iter().any(|known| known == name)).collect();
+    // What a server cannot say is not known to be lost.
+    let remembered = control::remembered_files(data, &keys::REMEMBERED).unwrap_or_default();
     Ok(Contents { is_encrypted, remembered })
 }
 

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use super::{Check, Finding};
 use crate::{
-    key_file,
-    serve::{self, AUDIT_KEY, CURSOR_KEY, StoreKind, keys_in_variable},
+    key_file::{self, KeyKind},
+    serve::{self, AUDIT_KEY, CURSOR_KEY, KeySource, StoreKind},
 };
 
 /// The key files whose loss is noticed.
-pub(super) const REMEMBERED: [&str; 2] = ["cursor.key", "audit.key"];
+pub(super) const REMEMBERED: [&str; 2] = [KeyKind::Cursor.file_name(), KeyKind::Audit.file_name()];
 
 /// Checks the keys. `remembered` are the key files that the store has had.
 pub(super) fn examine(args: &serve::Args, remembered: &[&str], findings: &mut Vec<Finding>) {
@@ -17,25 +17,21 @@ pub(super) fn examine(args: &serve::Args, remembered: &[&str], findings: &mut Ve
         return;
     }
     let before = findings.len();
-    let mut given = |variable: &str| match keys_in_variable(variable) {
-        Ok(keys) => keys.is_some(),
-        Err(error) => {
-            let remedy = format!("`nagaya serve` refuses it: set {variable} to a key, or do not set it");
-            findings.push(Check::Keys.problem(format!("{error:#}"), remedy));
-            true
+    let (mut used, mut are_cursors_shared) = (Vec::new(), false);
+    for kind in KeyKind::ALL {
+        match args.store.key_source(kind) {
+            Ok(KeySource::File(path)) => used.push(path),
+            Ok(KeySource::Given(_)) => are_cursors_shared |= kind == KeyKind::Cursor,
+            Ok(KeySource::Random) => {}
+            Err(error) => {
+                let remedy = "`nagaya serve` refuses it: set the variable to a key, or do not set it";
+                let finding = Check::Keys.problem(format!("{error:#}"), remedy);
+                // One variable may have several uses.
+                if !findings.contains(&finding) {
+                    findings.push(finding);
+                }
+            }
         }
-    };
-    let (cursor_given, audit_given) = (given(CURSOR_KEY), given(AUDIT_KEY));
-    let is_shared = matches!(args.store.kind, StoreKind::Dynamodb | StoreKind::Cosmos);
-    let file = |name: &str| args.store.data.join(name);
-    let mut used = vec![file("log.key")];
-    if !cursor_given {
-        used.push(file("cursor.key"));
-    }
-    // In the cloud the key of the operator log is derived from that of cursors.
-    let audit_derived = is_shared && cursor_given;
-    if !audit_given && !audit_derived {
-        used.push(file("audit.key"));
     }
     findings.extend(used.iter().filter_map(|file| damaged(file)));
     let lost = |file: &PathBuf| !file.exists() && remembered.iter().any(|name| file.ends_with(name));
@@ -56,7 +52,7 @@ pub(super) fn examine(args: &serve::Args, remembered: &[&str], findings: &mut Ve
         return;
     }
     findings.push(match args.store.kind {
-        StoreKind::Dynamodb | StoreKind::Cosmos if cursor_given => {
+        StoreKind::Dynamodb | StoreKind::Cosmos if are_cursors_shared => {
             Check::Keys.ok("the keys are given, and servers can share them")
         }
         StoreKind::Dynamodb | StoreKind::Cosmos => Check::Keys.warning(

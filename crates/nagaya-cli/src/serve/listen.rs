@@ -9,9 +9,11 @@ use nagaya_server::{
 use nagaya_store::{Clock, MeteredStore, Store};
 use tokio::net::TcpListener;
 
-use super::{Args, StoreArgs, StoreKind, limits::OnStoreFailure, prune, show, tokens::Audiences, watch};
+use super::{Args, KeyFiles, StoreArgs, StoreKind, limits::OnStoreFailure, prune, show, tokens::Audiences, watch};
 use crate::{
-    Outcome, source,
+    Outcome,
+    key_file::KeyKind,
+    source,
     systems::{self, Resources},
 };
 
@@ -68,7 +70,7 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     // After the store: no keys are created in a directory that is refused.
     let issuer = issuer(args, &url)?;
     args.store.remember_key(ISSUER_KEYS).await?;
-    if let Some(keys) = args.store.log_keys().await? {
+    if let Some(keys) = args.store.keys(KeyKind::Log, KeyFiles::Create).await? {
         server.log_key(keys);
     }
     if let Some(issuer) = &issuer {
@@ -81,7 +83,7 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     server.show_store_metrics(Arc::clone(&measured));
     let store: Arc<dyn Store> = measured;
     for (given, system) in systems {
-        let nagaya = args.store.open_system(&system, Arc::clone(&store), args.tables()).await?;
+        let nagaya = args.store.open_system(&system, Arc::clone(&store), args.tables(), KeyFiles::Create).await?;
         let mount = if alone { String::new() } else { format!("/{}", system.name) };
         let (revocations, follower) = args.network.tokens.revocations(&args.store, &nagaya, &system.name).await?;
         if let Some(follower) = follower {

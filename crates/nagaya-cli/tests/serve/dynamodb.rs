@@ -83,7 +83,9 @@ fn a_wrong_table_name_is_reported_and_creates_no_tables() {
         assert!(run.stderr.contains(part), "{part} is not in {run}");
     }
     // Commands without the flag do not mention it.
-    let run = nagaya_in(&[&["events", "run", "todo"][..], &at].concat(), "", &env);
+    let key = "0f".repeat(32);
+    let with_key = [&env[..], &[("NAGAYA_AUDIT_KEY", &*key)]].concat();
+    let run = nagaya_in(&[&["events", "run", "todo"][..], &at].concat(), "", &with_key);
     assert!(run.status == 2 && run.stderr.contains("nagaya tables apply"), "{run}");
     assert!(!run.stderr.contains("--create-tables"), "{run}");
     let asked = asked.lock().expect("no panic").clone();
@@ -150,7 +152,8 @@ fn the_driver_is_chosen_by_the_environment() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     let local = DynamodbLocal::new("serve");
-    let dynamodb = local.variables();
+    let key = "0f".repeat(32);
+    let dynamodb = [&local.variables()[..], &[("NAGAYA_AUDIT_KEY", &*key)]].concat();
     let file = [("DATA_STORE_DRIVER", "file")];
     for (system, env) in [("aiagent", &dynamodb[..]), ("kondate", &dynamodb[..]), ("kondate", &file[..])] {
         let (list, title) = if system == "kondate" { ("/recipes", "title") } else { ("/agents", "name") };
