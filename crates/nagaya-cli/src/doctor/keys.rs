@@ -1,8 +1,12 @@
 //! The keys of cursors, of logs and of the operator log: what `nagaya serve` would use.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
-use super::{Check, Finding};
+use nagaya_server::System;
+use nagaya_store::{ErrorKind as StoreErrorKind, Store};
+use nagaya_tenancy::{ErrorKind, KeySet, Nagaya};
+
+use super::{Check, Finding, encryption::Contents};
 use crate::{
     key_file::{self, KeyKind},
     serve::{self, AUDIT_KEY, CURSOR_KEY, KeySource, StoreKind},
@@ -11,8 +15,8 @@ use crate::{
 /// The key files whose loss is noticed.
 pub(super) const REMEMBERED: [&str; 2] = [KeyKind::Cursor.file_name(), KeyKind::Audit.file_name()];
 
-/// Checks the keys. `remembered` are the key files that the store has had.
-pub(super) fn examine(args: &serve::Args, remembered: &[&str], findings: &mut Vec<Finding>) {
+/// Checks the keys, also against the store.
+pub(super) async fn examine(args: &serve::Args, systems: &[System], store: Contents, findings: &mut Vec<Finding>) {
     if args.store.kind == StoreKind::Memory {
         return;
     }
@@ -34,7 +38,7 @@ pub(super) fn examine(args: &serve::Args, remembered: &[&str], findings: &mut Ve
         }
     }
     findings.extend(used.iter().filter_map(|file| damaged(file)));
-    let lost = |file: &PathBuf| !file.exists() && remembered.iter().any(|name| file.ends_with(name));
+    let lost = |file: &PathBuf| !file.exists() && store.remembered.iter().any(|name| file.ends_with(name));
     for file in used.iter().filter(|file| lost(file)) {
         let found = format!("{} is gone, although the store had it", file.display());
         findings.push(match args.store.directory.makes_new_keys() {
@@ -47,6 +51,11 @@ pub(super) fn examine(args: &serve::Args, remembered: &[&str], findings: &mut Ve
                 "`nagaya serve` refuses to start: copy it back or take it from a backup; or start once with --new-keys",
             ),
         });
+    }
+    if let (true, Some(store)) = (findings.len() == before, store.store) {
+        for system in systems {
+            findings.extend(unknown_log_key(args, system, Arc::clone(&store)).await);
+        }
     }
     if findings.len() > before {
         return;
@@ -73,6 +82,47 @@ pub(super) fn examine(args: &serve::Args, remembered: &[&str], findings: &mut Ve
         }
         _ => Check::Keys.ok("keys are given, or created at the first start"),
     });
+}
+
+/// The operator log of a system ends with an entry of a key that is not known, which `nagaya serve` refuses.
+async fn unknown_log_key(args: &serve::Args, system: &System, store: Arc<dyn Store>) -> Option<Finding> {
+    let mut settings = args.store.settings(&system.name);
+    // Without a key, `nagaya serve` makes one, which is as unknown as the random one of the settings.
+    match args.store.key_source(KeyKind::Audit).ok()? {
+        KeySource::Random => return None,
+        KeySource::Given(keys) => settings.audit_keys = KeySet::new(keys),
+        KeySource::File(file) => settings.audit_keys = key_file::load(&file).ok()?.unwrap_or(settings.audit_keys),
+    }
+    let (name, nagaya) = (&system.name, Nagaya::open_with(system.design.clone(), store, settings));
+    let error = nagaya.check_log_key().await.err()?;
+    match error.kind() {
+        ErrorKind::UnknownLogKey { key } => {
+            let found =
+                format!("the operator log of {name} ends with an entry of the key {key}, which is not known here");
+            Some(match args.store.directory.makes_new_keys() {
+                true => Check::Keys.warning(
+                    format!("{found}; --new-keys goes on with another"),
+                    "older entries cannot be verified then: leave --new-keys out after one start",
+                ),
+                false => Check::Keys.problem(
+                    found,
+                    format!(
+                        "no operator can do anything, and a server on a directory does not start: give it the key by {AUDIT_KEY} or \
+                         as {}; if the key is lost, start once with --new-keys",
+                        KeyKind::Audit.file_name()
+                    ),
+                ),
+            })
+        }
+        // The tables are created later.
+        ErrorKind::Store(error) if matches!(error.kind(), StoreErrorKind::NoTable(_)) => None,
+        // The check of the tables says so too.
+        _ if args.store.kind.is_in_cloud() => None,
+        _ => Some(Check::Keys.problem(
+            format!("the operator log of {name} cannot be read: {error}"),
+            "`nagaya serve` refuses this: look at `nagaya store verify`",
+        )),
+    }
 }
 
 /// A file that `nagaya serve` cannot use.

@@ -15,7 +15,7 @@ mod verify_backup;
 use nagaya_embedded::verify_objects;
 use serde_json::json;
 
-pub(super) use self::access::{is_store, open_for_maintenance, read_small};
+pub(super) use self::access::{is_store, read_small};
 use self::{
     access::{Access, DirectoryArgs, access, open},
     failure::StoreFailure,
