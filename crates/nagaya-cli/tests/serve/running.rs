@@ -19,6 +19,8 @@ fn a_server_that_hits_the_file_size_limit_keeps_answering() {
     limited.args(["-c", "ulimit -f 1000; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_nagaya")]);
     let serving = ServeProcess::start(limited, &args);
     let todo = json!({ "title": "x".repeat(200) });
+    let made = nagaya(&["token", "--system", "todo", "--tenant", "f1", "--data", text(directory.path())]);
+    serving.use_token("todo", &made.stdout);
     let create = |_| serving.send("todo", "POST", "/todos", Some(&todo));
     let refused = (0..5_000).map(create).find(|(status, _)| *status != 201).expect("the files are full at some time");
     // The failed write may have been committed; later ones were not.
