@@ -158,6 +158,21 @@ fn the_api_runs_as_a_lambda_function() {
     assert_eq!(stream["statusCode"], 501, "{stream}");
 }
 
+/// A function is production: payments that cost nothing are off.
+#[test]
+fn payments_are_declined_on_lambda() {
+    let data = tempfile::tempdir().expect("a directory");
+    let keys = tempfile::tempdir().expect("a directory");
+    let keys = keys.path().to_str().expect("a path");
+    let issuer = ServeProcess::start(Command::new(env!("CARGO_BIN_EXE_nagaya")), &["kondate", "--data", keys]);
+    let variables = [("NAGAYA_ISSUER", issuer.url()), ("NAGAYA_AUDIENCE", "kondate")];
+    let mut runtime = Runtime::start("kondate.api", data.path(), &variables);
+    let card = json!({ "token": "tok_visa" });
+    let declined = runtime.invoke(&http(&issuer.token("kondate"), "POST", "/v1/payment-methods", &card));
+    assert_eq!(declined["statusCode"], 402, "{declined}");
+    assert!(declined["body"].as_str().is_some_and(|body| body.contains("Payments are not set up")), "{declined}");
+}
+
 /// Proves the function part of T10.
 #[tokio::test]
 async fn stream_records_update_the_projection_and_failures_are_reported_for_retry() {
@@ -215,6 +230,7 @@ fn a_function_that_cannot_start_reports_the_reason() {
     };
     check(&["lambda", "todo"], "name a system and a function of it");
     check(&["lambda", "todo.cron"], "the functions are `todo.api` and `todo.stream`");
+    check(&["lambda", "kondate.api", "--subscription-plans", "x.json"], "declines all payments in production");
     check(&["lambda", "todo.api"], "AWS_LAMBDA_RUNTIME_API is not set");
 
     // Lambda starts the program under a fixed name and without arguments.
