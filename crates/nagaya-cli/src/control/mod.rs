@@ -9,6 +9,7 @@ use std::path::Path;
 
 use serde_json::json;
 
+mod ask_error;
 #[cfg(unix)]
 mod client;
 #[cfg(unix)]
@@ -23,7 +24,7 @@ pub(super) use self::unsupported::{Connection, listen};
 #[cfg(unix)]
 pub(super) use self::{client::Connection, server::listen};
 
-pub(super) use self::server_store::ServerStore;
+pub(super) use self::{ask_error::AskError, server_store::ServerStore};
 
 /// Which of these key files the store once had, by the process that has its directory open.
 pub(super) fn remembered_files<'n>(data: &Path, names: &[&'n str]) -> anyhow::Result<Vec<&'n str>> {
