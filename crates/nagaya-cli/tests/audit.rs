@@ -2,11 +2,12 @@
 
 mod common;
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, sync::Arc};
 
-use common::{Run, nagaya, nagaya_in};
+use common::{Run, nagaya, nagaya_in, root};
 use insta::assert_snapshot;
 use nagaya::{
+    Nagaya, Principal, Settings,
     embedded::{EmbeddedStore, Options},
     store::{Item, Key, Scan, Store as _, Write},
 };
@@ -55,10 +56,21 @@ impl DataDirectory {
     }
 
     /// Changes the store behind the back of the log.
-    fn tamper(&self, change: impl AsyncFnOnce(&EmbeddedStore)) {
+    fn tamper(&self, change: impl AsyncFnOnce(&Arc<EmbeddedStore>)) {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-        runtime
-            .block_on(async { change(&EmbeddedStore::open(&self.data, Options::default()).expect("it opens")).await });
+        let store = || Arc::new(EmbeddedStore::open(&self.data, Options::default()).expect("it opens"));
+        runtime.block_on(async { change(&store()).await });
+    }
+
+    /// A design whose audit entries move to an archive after a second.
+    fn design(&self) -> String {
+        let reference = fs::read_to_string(root().join("docs/reference/design.md")).expect("a page");
+        let mut examples = reference.split("```toml").filter_map(|part| part.split("```").next());
+        let example = examples.find(|example| example.contains("archive = {")).expect("an example");
+        let example = example.replace("after = \"30d\"", "after = \"1s\"");
+        let file = self._directory.path().join("desk.toml");
+        fs::write(&file, example).expect("a file");
+        file.to_str().expect("text").to_owned()
     }
 }
 
@@ -76,7 +88,12 @@ fn key(item: &Item) -> Key {
 
 #[test]
 fn help_lists_commands_and_options() {
-    for args in [&["audit", "--help"][..], &["audit", "list", "--help"], &["audit", "verify", "--help"]] {
+    for args in [
+        &["audit", "--help"][..],
+        &["audit", "list", "--help"],
+        &["audit", "verify", "--help"],
+        &["audit", "archive", "--help"],
+    ] {
         assert_snapshot!(format!("help-{}", args[..args.len() - 1].join("-")), nagaya(args));
     }
 }
@@ -107,6 +124,57 @@ fn entries_are_listed_with_who_and_why() {
         let (status, listed) = directory.json(&format!("audit list todo --reason REASON {none}"));
         assert_eq!((status, &listed["entries"]), (0, &json!([])), "{none}");
     }
+}
+
+/// A long log is printed page by page, and reading it makes it one entry longer.
+#[test]
+fn a_listing_of_many_pages_is_one_entry() {
+    let directory = DataDirectory::new();
+    let digits = fs::read_to_string(directory.data.join("audit.key")).expect("a key");
+    let byte = |at: usize| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).expect("a byte");
+    let key: [u8; 32] = std::array::from_fn(byte);
+    directory.tamper(async |store| {
+        let design = fs::read_to_string(root().join("systems/todo/design/todo.toml")).expect("a design");
+        let design = nagaya::design::check(&design, &[]).design.expect("sound");
+        let settings = Settings { prefix: "todo/".to_owned(), audit_keys: key.into(), ..Settings::default() };
+        let nagaya = Nagaya::open_with(design, Arc::clone(store), settings);
+        let operator = nagaya.operator("many entries", &Principal::new("", "otto"));
+        for _ in 0..250 {
+            operator.read_log(0, 0, None).await.expect("an entry");
+        }
+    });
+    for json in [true, false] {
+        let listed = directory.run(&format!("audit list todo --reason REASON{}", if json { " --json" } else { "" }));
+        let count = match json {
+            true => serde_json::from_str::<Value>(&listed.stdout).expect("JSON")["entries"].as_array().map(Vec::len),
+            false => Some(listed.stdout.lines().filter(|line| !line.starts_with(' ')).count()),
+        };
+        assert!(count > Some(250), "{listed}");
+    }
+    let (_, own) = directory.json("audit list todo --reason REASON --operator olga");
+    let own = own["entries"].as_array().expect("a list").iter().filter(|entry| entry["reason"] == "ticket 4711");
+    assert_eq!(own.count(), 2, "one for each listing");
+}
+
+/// For deployments without a server that runs for long.
+#[test]
+fn old_audit_entries_move_to_the_archive_by_a_command() {
+    let directory = DataDirectory::empty();
+    let design = directory.design();
+    let line = |command: &str| command.replace("DESIGN", &design);
+    assert_eq!(directory.run(&line("seed DESIGN --tenants 1 --items 3")).status, 0);
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    let (status, moved) = directory.json(&line("audit archive DESIGN --reason REASON"));
+    let count = moved["moved"].as_u64().expect("a number");
+    assert_eq!((status, &moved["system"], &moved["archive"]), (0, &json!("desk"), &json!("old_trail")));
+    assert!(count > 0, "{moved}");
+    let again = directory.run(&line("audit archive DESIGN --reason REASON"));
+    assert_eq!(again.stdout, "0 entries moved to `old_trail`\n");
+    let (_, log) = directory.json(&line("audit list DESIGN --reason REASON"));
+    let actions = log["entries"].as_array().expect("a list").iter().filter(|entry| entry["action"] == "audit.archive");
+    assert_eq!(actions.count(), 2, "{log}");
+    let none = DataDirectory::new().run("audit archive todo --reason REASON");
+    assert!(none.status == 2 && none.stderr.contains("has no archive"), "{none}");
 }
 
 #[test]
