@@ -158,16 +158,7 @@ fn serve(
             with_progress(out, |tell| repair::reindex_all(&store, table, index, tell))
         }
         Some("repair") => with_progress(out, |tell| repair::repair_all(&store, tell)),
-        Some("store") => {
-            let call = request["call"].as_str().context("the call of the store is missing")?;
-            let call = serde_json::from_str(call).context("the call of the store cannot be read")?;
-            let answer = runtime.block_on(call_store(&store, call));
-            let answer = answer.unwrap_or_else(|error| StoreAnswer::Failed(error.into()));
-            // An `error` would say that nothing was done.
-            let unknown = |error: serde_json::Error| StoreAnswer::Failed(Error::outcome_unknown(error).into());
-            let text = serde_json::to_string(&answer).or_else(|error| serde_json::to_string(&unknown(error)))?;
-            send_line(out, &json!({ "answer": text }))
-        }
+        Some("store") => send_store_answer(out, &store, runtime, &request["call"]),
         Some("encryption") => {
             let record = store.encryption_record()?.map(|record| hex(&record));
             send_line(out, &json!({ "answer": { "record": record } }))
@@ -195,6 +186,18 @@ fn serve(
         }
         _ => bail!("unknown request; use the same version of `nagaya` as the server"),
     }
+}
+
+/// Carries out a call of the store.
+fn send_store_answer(out: &mut impl Write, store: &EmbeddedStore, runtime: &Handle, call: &Json) -> anyhow::Result<()> {
+    let call = call.as_str().context("the call of the store is missing")?;
+    let call = serde_json::from_str(call).context("the call of the store cannot be read")?;
+    let answer = runtime.block_on(call_store(store, call));
+    let answer = answer.unwrap_or_else(|error| StoreAnswer::Failed(error.into()));
+    // An `error` would say that nothing was done.
+    let unknown = |error: serde_json::Error| StoreAnswer::Failed(Error::outcome_unknown(error).into());
+    let text = serde_json::to_string(&answer).or_else(|error| serde_json::to_string(&unknown(error)))?;
+    send_line(out, &json!({ "answer": text }))
 }
 
 /// Runs something long, and sends its progress.

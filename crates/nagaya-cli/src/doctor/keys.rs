@@ -1,6 +1,9 @@
 //! The keys of cursors, of logs and of the operator log: what `nagaya serve` would use.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use nagaya_server::System;
 use nagaya_store::{ErrorKind as StoreErrorKind, Store};
@@ -21,10 +24,26 @@ pub(super) async fn examine(args: &serve::Args, systems: &[System], store: Conte
         return;
     }
     let before = findings.len();
-    let (mut used, mut are_cursors_shared) = (Vec::new(), false);
+    let (files, are_cursors_shared) = key_files(args, findings);
+    findings.extend(files.iter().filter_map(|file| damaged(file)));
+    let is_lost = |file: &&PathBuf| !file.exists() && store.remembered.iter().any(|name| file.ends_with(name));
+    findings.extend(files.iter().filter(is_lost).map(|file| lost(args, file)));
+    if let (true, Some(store)) = (findings.len() == before, store.store) {
+        for system in systems {
+            findings.extend(unknown_log_key(args, system, Arc::clone(&store)).await);
+        }
+    }
+    if findings.len() == before {
+        findings.push(without_findings(args, &files, are_cursors_shared));
+    }
+}
+
+/// The key files that `nagaya serve` would use, and whether servers can share the keys of cursors.
+fn key_files(args: &serve::Args, findings: &mut Vec<Finding>) -> (Vec<PathBuf>, bool) {
+    let (mut files, mut are_cursors_shared) = (Vec::new(), false);
     for kind in KeyKind::ALL {
         match args.store.key_source(kind) {
-            Ok(KeySource::File(path)) => used.push(path),
+            Ok(KeySource::File(path)) => files.push(path),
             Ok(KeySource::Given(_)) => are_cursors_shared |= kind == KeyKind::Cursor,
             Ok(KeySource::Random) => {}
             Err(error) => {
@@ -37,51 +56,49 @@ pub(super) async fn examine(args: &serve::Args, systems: &[System], store: Conte
             }
         }
     }
-    findings.extend(used.iter().filter_map(|file| damaged(file)));
-    let lost = |file: &PathBuf| !file.exists() && store.remembered.iter().any(|name| file.ends_with(name));
-    for file in used.iter().filter(|file| lost(file)) {
-        let found = format!("{} is gone, although the store had it", file.display());
-        findings.push(match args.store.directory.makes_new_keys() {
-            true => Check::Keys.warning(
-                format!("{found}; --new-keys creates another"),
-                "tokens and cursors issued earlier are refused then: leave --new-keys out after one start",
-            ),
-            false => Check::Keys.problem(
-                found,
-                "`nagaya serve` refuses to start: copy it back or take it from a backup; or start once with --new-keys",
-            ),
-        });
-    }
-    if let (true, Some(store)) = (findings.len() == before, store.store) {
-        for system in systems {
-            findings.extend(unknown_log_key(args, system, Arc::clone(&store)).await);
-        }
-    }
-    if findings.len() > before {
-        return;
-    }
-    findings.push(match args.store.kind {
-        StoreKind::Dynamodb | StoreKind::Cosmos if are_cursors_shared => {
-            Check::Keys.ok("the keys are given, and servers can share them")
-        }
-        StoreKind::Dynamodb | StoreKind::Cosmos => Check::Keys.warning(
-            "each server has keys of its own, for cursors or for the operator log",
-            format!(
-                "set {CURSOR_KEY} to the same key for all servers, if there are several; that of the operator log is derived \
-                 from it unless {AUDIT_KEY} is set"
-            ),
+    (files, are_cursors_shared)
+}
+
+/// A file that the store has had.
+fn lost(args: &serve::Args, file: &Path) -> Finding {
+    let found = format!("{} is gone, although the store had it", file.display());
+    match args.store.directory.makes_new_keys() {
+        true => Check::Keys.warning(
+            format!("{found}; --new-keys creates another"),
+            "tokens and cursors issued earlier are refused then: leave --new-keys out after one start",
         ),
-        StoreKind::Embedded if args.store.data.join("data").is_dir() => {
-            match used.iter().find(|file| !file.is_file() && !file.ends_with("log.key")) {
-                None => Check::Keys.ok("the keys of cursors and of the operator log are there"),
-                Some(file) => Check::Keys.warning(
-                    format!("{} is not there", file.display()),
-                    "take it from a backup, unless no server has used the directory yet",
+        false => Check::Keys.problem(
+            found,
+            "`nagaya serve` refuses to start: copy it back or take it from a backup; or start once with --new-keys",
+        ),
+    }
+}
+
+/// Where nothing is wrong with the keys themselves.
+fn without_findings(args: &serve::Args, files: &[PathBuf], are_cursors_shared: bool) -> Finding {
+    if args.store.kind.is_in_cloud() {
+        return match are_cursors_shared {
+            true => Check::Keys.ok("the keys are given, and servers can share them"),
+            false => Check::Keys.warning(
+                "each server has keys of its own, for cursors or for the operator log",
+                format!(
+                    "set {CURSOR_KEY} to the same key for all servers, if there are several; that of the operator log is \
+                     derived from it unless {AUDIT_KEY} is set"
                 ),
-            }
-        }
-        _ => Check::Keys.ok("keys are given, or created at the first start"),
-    });
+            ),
+        };
+    }
+    if !args.store.data.join("data").is_dir() {
+        return Check::Keys.ok("keys are given, or created at the first start");
+    }
+    // New keys of hashes in logs change nothing that is stored.
+    match files.iter().find(|file| !file.is_file() && !file.ends_with(KeyKind::Log.file_name())) {
+        None => Check::Keys.ok("the keys of cursors and of the operator log are there"),
+        Some(file) => Check::Keys.warning(
+            format!("{} is not there", file.display()),
+            "take it from a backup, unless no server has used the directory yet",
+        ),
+    }
 }
 
 /// The operator log of a system ends with an entry of a key that is not known, which `nagaya serve` refuses.
@@ -126,7 +143,7 @@ async fn unknown_log_key(args: &serve::Args, system: &System, store: Arc<dyn Sto
 }
 
 /// A file that `nagaya serve` cannot use.
-fn damaged(file: &std::path::Path) -> Option<Finding> {
+fn damaged(file: &Path) -> Option<Finding> {
     let error = key_file::read(file).err()?;
     let remedy = "`nagaya serve` refuses it: take the file from a backup";
     Some(Check::Keys.problem(format!("{error:#}"), remedy))

@@ -64,8 +64,6 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     if let Some(tls) = tls {
         server.tls(tls);
     }
-    let alone = systems.len() == 1;
-    let mut served = Vec::new();
     let measured = Arc::new(MeteredStore::new(opening.await??));
     // After the store: no keys are created in a directory that is refused.
     let issuer = issuer(args, &url)?;
@@ -81,22 +79,8 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
         }
     }
     server.show_store_metrics(Arc::clone(&measured));
-    let store: Arc<dyn Store> = measured;
-    for (given, system) in systems {
-        let nagaya = args.store.open_system(&system, Arc::clone(&store), args.tables(), KeyFiles::Create).await?;
-        let mount = if alone { String::new() } else { format!("/{}", system.name) };
-        let (revocations, follower) = args.network.tokens.revocations(&args.store, &nagaya, &system.name).await?;
-        if let Some(follower) = follower {
-            tokio::spawn(follower.follow());
-        }
-        let remote = remote.as_ref().map(|remote| (remote, audiences.of(&system.name)));
-        let verifier = verifier(args, &system, issuer.as_ref(), remote).revocations(&revocations);
-        // An issuer that cannot be reached is reported now, not with the first request.
-        verifier.fetch_keys().await;
-        tokio::spawn(prune::prune(nagaya.clone(), system.name.clone()));
-        let mounted = server.mount(&mount, system.clone(), nagaya, verifier);
-        served.push(Served { system, given, mount, store: Arc::clone(&store), mounted });
-    }
+    let trusted = Trusted { local: issuer.as_ref(), remote: remote.as_ref(), audiences: Some(&audiences) };
+    let served = mount(args, &mut server, measured, systems, &trusted).await?;
     // Before the banner: whoever stops the server after it gets an orderly stop.
     let stopped = stop_signal();
     let version = env!("CARGO_PKG_VERSION");
@@ -108,6 +92,33 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
         }
     }
     run(args, server, listener, stopped).await
+}
+
+/// Opens the systems on the store, and mounts them.
+async fn mount(
+    args: &Args,
+    server: &mut Server,
+    store: Arc<dyn Store>,
+    systems: Vec<(String, System)>,
+    trusted: &Trusted<'_>,
+) -> anyhow::Result<Vec<Served>> {
+    let alone = systems.len() == 1;
+    let mut served = Vec::new();
+    for (given, system) in systems {
+        let nagaya = args.store.open_system(&system, Arc::clone(&store), args.tables(), KeyFiles::Create).await?;
+        let mount = if alone { String::new() } else { format!("/{}", system.name) };
+        let (revocations, follower) = args.network.tokens.revocations(&args.store, &nagaya, &system.name).await?;
+        if let Some(follower) = follower {
+            tokio::spawn(follower.follow());
+        }
+        let verifier = verifier(args, &system, trusted).revocations(&revocations);
+        // An issuer that cannot be reached is reported now, not with the first request.
+        verifier.fetch_keys().await;
+        tokio::spawn(prune::prune(nagaya.clone(), system.name.clone()));
+        let mounted = server.mount(&mount, system.clone(), nagaya, verifier);
+        served.push(Served { system, given, mount, store: Arc::clone(&store), mounted });
+    }
+    Ok(served)
 }
 
 /// Serves until the process is told to stop, or its store has failed for good.
@@ -188,20 +199,25 @@ fn audiences(args: &Args, systems: &[(String, System)]) -> anyhow::Result<Audien
     }
 }
 
+/// Whose tokens are accepted.
+#[derive(Default)]
+struct Trusted<'a> {
+    local: Option<&'a Arc<LocalIssuer>>,
+    remote: Option<&'a Issuer>,
+    /// The audiences of the remote issuer's tokens.
+    audiences: Option<&'a Audiences>,
+}
+
 /// Whose tokens a system accepts: of the local issuer those for the system, of the other one those for its audiences.
-fn verifier(
-    args: &Args,
-    system: &System,
-    local: Option<&Arc<LocalIssuer>>,
-    remote: Option<(&Issuer, &[String])>,
-) -> Verifier {
+fn verifier(args: &Args, system: &System, trusted: &Trusted<'_>) -> Verifier {
     let mut verifier = args.network.tokens.apply(Verifier::new(Claims::from_design(&system.design), Clock::system()));
-    if let Some(local) = local {
+    if let Some(local) = trusted.local {
         verifier = verifier.trust(&Issuer::local(local), &system.name);
     }
-    let (remote, audiences) = remote.unzip();
-    for audience in audiences.unwrap_or_default() {
-        verifier = remote.into_iter().fold(verifier, |verifier, remote| verifier.trust(remote, audience));
+    if let (Some(remote), Some(audiences)) = (trusted.remote, trusted.audiences) {
+        for audience in audiences.of(&system.name) {
+            verifier = verifier.trust(remote, audience);
+        }
     }
     verifier
 }
@@ -267,7 +283,7 @@ mod tests {
         store.set_health(Health::Unavailable("the disk is gone".to_owned()));
         let nagaya = Nagaya::open(system.design.clone(), store);
         let mut server = server(&args, None).expect("the settings are fine");
-        let verifier = verifier(&args, &system, None, None);
+        let verifier = verifier(&args, &system, &Trusted::default());
         server.mount("", system, nagaya, verifier);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         run(&args, server, listener, stop_signal()).await.expect("it runs")
