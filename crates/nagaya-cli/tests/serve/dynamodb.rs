@@ -115,6 +115,28 @@ fn tables_in_the_cloud_are_created_only_with_the_flag() {
     assert_eq!(serve(&args[..3], &dynamodb).send("aiagent", "GET", "/agents", None).0, 200);
 }
 
+/// Tables that differ from the design are found.
+#[test]
+fn doctor_compares_the_tables_with_the_design() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let local = DynamodbLocal::new("doctor");
+    let found = || {
+        let args = ["doctor", "aiagent", "--json", "--data", text(directory.path())];
+        let run = nagaya_in(&args, "", &local.variables());
+        let found: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{run}"));
+        let found = found["findings"].as_array().expect("a list").clone();
+        found.into_iter().find(|each| each["check"] == "Tables").expect("the section is there")
+    };
+    let missing = found();
+    assert_eq!(missing["state"], "problem", "{missing}");
+    assert!(missing["found"].as_str().is_some_and(|found| found.contains("differ from the design in")), "{missing}");
+    let design = "systems/aiagent/design/single.toml";
+    let applied = nagaya_in(&["tables", "apply", design, "--store", "dynamodb", "--yes"], "", &local.variables());
+    assert_eq!(applied.status, 0, "{applied}");
+    let there = found();
+    assert_eq!(there["state"], "ok", "{there}");
+}
+
 /// Servers on the same tables have different directories, so the list of revoked tokens is in the tables.
 #[test]
 fn a_revocation_reaches_all_servers_on_the_same_tables() {

@@ -32,6 +32,30 @@ fn a_server_that_hits_the_file_size_limit_keeps_answering() {
     });
 }
 
+/// The hash of a user in the logs changes, and nothing has to be restarted.
+#[cfg(unix)]
+#[test]
+fn a_running_server_uses_a_rotated_key_of_its_logs() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let mut serving = serve(&["todo", "--data", text(&data), "--log-format", "json"], &[]);
+    let mut user = || {
+        assert_eq!(serving.send("todo", "GET", "/todos", None).0, 200);
+        loop {
+            let line = serving.process.stderr_line().expect("a line of the log");
+            let line = serde_json::from_str::<Json>(&line).unwrap_or_default();
+            if let Some(user) = line["user"].as_str() {
+                return user.to_owned();
+            }
+        }
+    };
+    let before = user();
+    assert_eq!(user(), before);
+    let rotated = nagaya(&["keys", "rotate", "log", "--data", text(&data)]);
+    assert_eq!(rotated.status, 0, "{rotated}");
+    eventually(|| if user() == before { Err(before.clone()) } else { Ok(()) });
+}
+
 #[test]
 fn a_403_names_the_roles_that_would_be_accepted() {
     let directory = tempfile::tempdir().expect("a directory");
