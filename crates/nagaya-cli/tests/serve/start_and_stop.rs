@@ -123,6 +123,27 @@ fn a_server_logs_start_readiness_and_stop() {
     assert_eq!(serving.process.wait(), Some(0));
 }
 
+/// A directory of development may become one of production: tokens that were printed there open nothing any more.
+#[test]
+fn a_production_server_refuses_tokens_of_its_local_issuer() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (data, elsewhere) = (directory.path().join("data"), directory.path().join("issuer"));
+    let serving = serve(&["todo", "--data", text(&data)], &[]);
+    let local = serving.token("todo");
+    assert_eq!(serving.send_with(&local, "todo", "GET", "/todos", None).0, 200);
+    assert_eq!(serving.process.stop(), Some(0));
+
+    let issuer = serve(&["todo", "--data", text(&elsewhere)], &[]);
+    let production = ["todo", "--data", text(&data), "--issuer", issuer.url(), "--audience", "todo"];
+    let serving = serve(&production, &[]);
+    assert!(serving.system("todo")["tokenCommand"].is_null());
+    let made = nagaya(&["token", "--system", "todo", "--tenant", "demo", "--data", text(&data)]);
+    for token in [&local, made.stdout.trim()] {
+        assert_eq!(serving.send_with(token, "todo", "GET", "/todos", None).0, 401);
+    }
+    assert_eq!(serving.send_with(&issuer.token("todo"), "todo", "GET", "/todos", None).0, 200);
+}
+
 #[test]
 fn a_server_that_cannot_start_reports_the_reason() {
     let check = |args: &[&str], expected: &str| {
