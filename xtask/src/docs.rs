@@ -34,9 +34,9 @@ pub(crate) fn run() -> anyhow::Result<()> {
     if examples(&read(&root.join("README.md"))?) != examples(&read(&root.join("README.ja.md"))?) {
         wrong.push("README.ja.md: its examples are not those of README.md".to_owned());
     }
-    let functions = functions(&root)?;
+    let tests = tests(&root)?;
     for test in tests_of_guarantees(&read(&root.join(THREAT_MODEL))?) {
-        if !functions.contains(&test) {
+        if !tests.contains(&test) {
             wrong.push(format!("{THREAT_MODEL}: there is no test `{test}`"));
         }
     }
@@ -73,15 +73,29 @@ fn pages(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
     files(root, ".md")
 }
 
-/// The names of all functions of the repository.
-fn functions(root: &Path) -> anyhow::Result<BTreeSet<String>> {
+/// The names of all tests of the repository.
+fn tests(root: &Path) -> anyhow::Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     for file in files(root, ".rs")? {
-        let text = read(&file)?;
-        let defined = text.lines().filter_map(|line| line.split_once("fn ")?.1.split_once('('));
-        names.extend(defined.map(|(name, _)| name.to_owned()));
+        names.extend(tests_in(&read(&file)?).into_iter().map(str::to_owned));
     }
     Ok(names)
+}
+
+/// The functions of a file that have the attribute of a test, also those inside `proptest!`.
+fn tests_in(text: &str) -> Vec<&str> {
+    let (mut found, mut is_test) = (Vec::new(), false);
+    for line in text.lines().map(str::trim) {
+        if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+            is_test = true;
+        } else if !line.starts_with("#[") && !line.starts_with("//") {
+            // The attributes are those of what follows them.
+            let name = line.split_once("fn ").and_then(|(_, rest)| rest.split(['(', '<']).next());
+            found.extend(name.filter(|_| is_test));
+            is_test = false;
+        }
+    }
+    found
 }
 
 /// The tests in the last column of the tables of guarantees.
@@ -211,6 +225,13 @@ mod tests {
     fn a_walk_is_the_first_file_of_each_numbered_item() {
         let page = "## Five walks\n### POST\n1. `a.rs`: calls `b`\n   and more\n2. `c.rs`\n";
         assert_eq!(walks(page), [("POST".to_owned(), vec!["a.rs".to_owned(), "c.rs".to_owned()])]);
+    }
+
+    #[test]
+    fn a_guarantee_is_proven_by_a_test_and_by_no_other_function() {
+        let text = "fn a() {}\n#[test]\n#[cfg(unix)]\n/// Proves it.\nfn b() {}\nfn c() {}\n#[tokio::test(flavor = \"x\")]\n\
+                    async fn d() {}\nproptest! {\n    #[test]\n    fn e(x in 0..1) {}\n}\n#[test]\nstruct F;\nfn g() {}\n";
+        assert_eq!(tests_in(text), ["b", "d", "e"]);
     }
 
     #[test]

@@ -3,7 +3,11 @@
 //! The first line is the newest key, in hexadecimal digits. The lines after it are older keys, each with the second since 1970 until
 //! which it is accepted. A file of one line is what earlier versions wrote.
 
-use std::{fs, io, path::Path, time::Duration};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use nagaya_store::{
@@ -13,6 +17,43 @@ use nagaya_store::{
 use nagaya_tenancy::{KeySet, SecretKey};
 
 use crate::hex::{hex, unhex};
+
+/// A kind of key, with a file of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum KeyKind {
+    /// What the cursors of lists are encrypted with. A cursor of an older key continues its list
+    Cursor,
+    /// What the users in logs are hashed with. The hash of a user differs after it
+    Log,
+    /// What the hash chain of the operator log is made with. Older keys are needed to verify older entries
+    Audit,
+}
+
+impl KeyKind {
+    pub(crate) const ALL: [KeyKind; 3] = [KeyKind::Cursor, KeyKind::Log, KeyKind::Audit];
+
+    pub(crate) fn name(self) -> &'static str {
+        self.file_name().trim_end_matches(".key")
+    }
+
+    /// The name of its file in the data directory.
+    pub(crate) const fn file_name(self) -> &'static str {
+        match self {
+            KeyKind::Cursor => "cursor.key",
+            KeyKind::Log => "log.key",
+            KeyKind::Audit => "audit.key",
+        }
+    }
+
+    pub(crate) fn path(self, data: &Path) -> PathBuf {
+        data.join(self.file_name())
+    }
+
+    /// Whether the store remembers that it had the file. With the keys of hashes in logs nothing is lost.
+    pub(crate) fn is_remembered(self) -> bool {
+        self != KeyKind::Log
+    }
+}
 
 /// A key, and until when an older one is accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,11 +70,19 @@ impl StoredKey {
     }
 }
 
-/// The keys of a file, the newest first; creates the file if it does not exist. Running processes see when it is replaced.
-pub(crate) fn load(path: &Path) -> anyhow::Result<KeySet> {
-    let keys = read_or_create(path)?;
+/// The keys of a file, the newest first; `None` if it does not exist. Running processes see when it is replaced.
+pub(crate) fn load(path: &Path) -> anyhow::Result<Option<KeySet>> {
+    Ok(read(path)?.map(|keys| reloaded(path, &keys)))
+}
+
+/// The same; creates the file if it does not exist.
+pub(crate) fn load_or_create(path: &Path) -> anyhow::Result<KeySet> {
+    Ok(reloaded(path, &read_or_create(path)?))
+}
+
+fn reloaded(path: &Path, keys: &[StoredKey]) -> KeySet {
     let path = path.to_owned();
-    Ok(KeySet::reloaded(valid(&keys), move || Some(valid(&read(&path).ok()??))))
+    KeySet::reloaded(valid(keys), move || Some(valid(&read(&path).ok()??)))
 }
 
 /// The keys that are accepted now.
@@ -122,8 +171,9 @@ mod tests {
     fn a_key_is_created_once_and_read_back() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("deep/cursor.key");
-        let first = load(&path).expect("a key").newest();
-        assert_eq!(load(&path).expect("the same").newest(), first);
+        assert!(load(&path).expect("no file").is_none() && !path.exists());
+        let first = load_or_create(&path).expect("a key").newest();
+        assert_eq!(load_or_create(&path).expect("the same").newest(), first);
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
@@ -131,7 +181,7 @@ mod tests {
         }
         for damaged in ["damaged", "", &"é".repeat(32), &format!("{} 7", "0f".repeat(32))] {
             fs::write(&path, damaged).expect("a file");
-            assert!(load(&path).expect_err("no key").to_string().contains("holds no key"), "{damaged}");
+            assert!(load_or_create(&path).expect_err("no key").to_string().contains("holds no key"), "{damaged}");
         }
     }
 
@@ -139,17 +189,17 @@ mod tests {
     fn an_older_key_is_accepted_for_some_time() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("cursor.key");
-        let first = load(&path).expect("a key").newest();
+        let first = load_or_create(&path).expect("a key").newest();
         let keys = rotate(&path, Duration::from_secs(3600)).expect("another key");
         assert_eq!((keys.len(), keys[1].key), (2, first));
         assert_ne!(keys[0].key, first);
         assert_eq!(read(&path).expect("a file"), Some(keys.clone()));
-        let set = load(&path).expect("keys");
+        let set = load_or_create(&path).expect("keys");
         assert_eq!(set.newest(), keys[0].key);
         assert!(set.find(|key| (*key == first).then_some(())).is_some());
         // Without that time it is refused at once.
         let keys = rotate(&path, Duration::ZERO).expect("another key");
         assert_eq!(keys.len(), 1);
-        assert!(load(&path).expect("a key").find(|key| (*key == first).then_some(())).is_none());
+        assert!(load_or_create(&path).expect("a key").find(|key| (*key == first).then_some(())).is_none());
     }
 }

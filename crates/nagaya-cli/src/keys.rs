@@ -1,10 +1,6 @@
 //! `nagaya keys`: the keys of a data directory, and their rotation.
 
-use std::{
-    fmt::Write as _,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{fmt::Write as _, path::PathBuf, time::Duration};
 
 use anyhow::bail;
 use serde_json::{Value as Json, json};
@@ -12,7 +8,7 @@ use serde_json::{Value as Json, json};
 use super::{
     Outcome,
     duration::parse_duration,
-    key_file::{self, StoredKey},
+    key_file::{self, KeyKind, StoredKey},
     output::{instant, print},
 };
 
@@ -44,7 +40,7 @@ enum Subcommand {
     Rotate {
         /// The key
         #[arg(value_enum)]
-        key: Kind,
+        key: KeyKind,
         /// How long older keys are accepted: by default 24 hours for cursors, 90 days for logs, and 10 years for the
         /// operator log
         #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -64,40 +60,13 @@ struct DirectoryArgs {
     json: bool,
 }
 
-/// A key file that can be rotated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Kind {
-    /// What the cursors of lists are encrypted with. A cursor of an older key continues its list
-    Cursor,
-    /// What the users in logs are hashed with. The hash of a user differs after it
-    Log,
-    /// What the hash chain of the operator log is made with. Older keys are needed to verify older entries
-    Audit,
-}
-
-impl Kind {
-    const ALL: [Kind; 3] = [Kind::Cursor, Kind::Log, Kind::Audit];
-
-    fn name(self) -> &'static str {
-        match self {
-            Kind::Cursor => "cursor",
-            Kind::Log => "log",
-            Kind::Audit => "audit",
-        }
-    }
-
-    fn path(self, data: &Path) -> PathBuf {
-        data.join(format!("{}.key", self.name()))
-    }
-
-    /// How long older keys are accepted.
-    fn accept_older(self) -> Duration {
-        const DAY: Duration = Duration::from_secs(24 * 3600);
-        match self {
-            Kind::Cursor => DAY,
-            Kind::Log => 90 * DAY,
-            Kind::Audit => 3_650 * DAY,
-        }
+/// How long older keys are accepted by default.
+fn default_accept_older(kind: KeyKind) -> Duration {
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    match kind {
+        KeyKind::Cursor => DAY,
+        KeyKind::Log => 90 * DAY,
+        KeyKind::Audit => 3_650 * DAY,
     }
 }
 
@@ -105,7 +74,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     match &args.subcommand {
         Subcommand::List { directory } => {
             let mut found = Vec::new();
-            for kind in Kind::ALL {
+            for kind in KeyKind::ALL {
                 if let Some(keys) = key_file::read(&kind.path(&directory.data))? {
                     found.push((kind, keys));
                 }
@@ -123,19 +92,19 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
             if !path.exists() {
                 bail!("{} does not exist; name the directory of the server with --data", path.display());
             }
-            let keys = key_file::rotate(&path, accept_older.unwrap_or_else(|| kind.accept_older()))?;
+            let keys = key_file::rotate(&path, accept_older.unwrap_or_else(|| default_accept_older(*kind)))?;
             print(directory.json, &keys_json(*kind, &keys), &keys_text(*kind, &keys), true)
         }
     }
 }
 
-fn keys_json(kind: Kind, keys: &[StoredKey]) -> Json {
+fn keys_json(kind: KeyKind, keys: &[StoredKey]) -> Json {
     let until = |key: &StoredKey| key.until.map(|until| instant(until.saturating_mul(1000)));
     let keys: Vec<_> = keys.iter().map(|key| json!({ "keyId": key.id(), "acceptedUntil": until(key) })).collect();
     json!({ "kind": kind.name(), "keys": keys })
 }
 
-fn keys_text(kind: Kind, keys: &[StoredKey]) -> String {
+fn keys_text(kind: KeyKind, keys: &[StoredKey]) -> String {
     let line = |key: &StoredKey| match key.until {
         None => format!("{} {}: used\n", kind.name(), key.id()),
         Some(until) => {

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use nagaya_design::{Design, load_checked};
 use nagaya_kondate::{LocalPayments, NoPayments, PaymentProvider, SubscriptionPlans};
 use nagaya_server::System;
@@ -24,7 +24,14 @@ pub(crate) struct Resources {
     /// Parts that are for development are off, such as the payment provider that takes no money.
     pub(crate) is_production: bool,
     /// What users can subscribe to; `None`: nothing in production, and plans for development elsewhere.
-    pub(crate) subscription_plans: Option<SubscriptionPlans>,
+    pub(crate) subscription_plans: Option<SettingsFile>,
+}
+
+/// A file with settings that a system understands.
+#[derive(Debug, Clone)]
+pub(crate) struct SettingsFile {
+    pub(crate) path: String,
+    pub(crate) text: String,
 }
 
 /// The directory for large objects beside the store.
@@ -84,11 +91,18 @@ fn aiagent(name: &'static str, design: Design, _: Resources) -> anyhow::Result<S
 }
 
 fn kondate(name: &'static str, design: Design, resources: Resources) -> anyhow::Result<System> {
-    let (payments, plans): (Arc<dyn PaymentProvider>, _) = match resources.is_production {
-        true => (Arc::new(NoPayments), SubscriptionPlans::default()),
-        false => (Arc::new(LocalPayments::default()), SubscriptionPlans::for_development()),
+    let payments: Arc<dyn PaymentProvider> = match resources.is_production {
+        true => Arc::new(NoPayments),
+        false => Arc::new(LocalPayments::default()),
     };
-    Ok(nagaya_kondate::system(name, design, payments, resources.subscription_plans.unwrap_or(plans)))
+    let plans = match &resources.subscription_plans {
+        Some(SettingsFile { path, text }) => {
+            SubscriptionPlans::from_json(text).with_context(|| format!("correct the subscription plans in {path}"))?
+        }
+        None if resources.is_production => SubscriptionPlans::default(),
+        None => SubscriptionPlans::for_development(),
+    };
+    Ok(nagaya_kondate::system(name, design, payments, plans))
 }
 
 fn todo(name: &'static str, design: Design, resources: Resources) -> anyhow::Result<System> {

@@ -2,14 +2,16 @@
 
 mod common;
 
-use std::path::PathBuf;
+use std::{fs, path::PathBuf, sync::Arc};
 
-use common::{Run, nagaya, nagaya_in};
+use common::{Run, nagaya, nagaya_in, root};
 use insta::assert_snapshot;
 use nagaya::{
+    Nagaya, Principal, Settings,
     embedded::{EmbeddedStore, Options},
     store::{Item, Key, Scan, Store as _, Write},
 };
+use nagaya_testing::ServeProcess;
 use serde_json::{Value, json};
 
 const TABLE: &str = "todo/EventsTable";
@@ -21,10 +23,14 @@ struct DataDirectory {
 }
 
 impl DataDirectory {
-    fn new() -> Self {
+    fn empty() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let data = directory.path().join("data");
-        let created = DataDirectory { _directory: directory, data };
+        DataDirectory { _directory: directory, data }
+    }
+
+    fn new() -> Self {
+        let created = DataDirectory::empty();
         assert_eq!(created.run("seed todo --tenants 1 --items 1").status, 0);
         for _ in 0..3 {
             assert_eq!(created.run("events verify todo").status, 0);
@@ -50,10 +56,21 @@ impl DataDirectory {
     }
 
     /// Changes the store behind the back of the log.
-    fn tamper(&self, change: impl AsyncFnOnce(&EmbeddedStore)) {
+    fn tamper(&self, change: impl AsyncFnOnce(&Arc<EmbeddedStore>)) {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-        runtime
-            .block_on(async { change(&EmbeddedStore::open(&self.data, Options::default()).expect("it opens")).await });
+        let store = || Arc::new(EmbeddedStore::open(&self.data, Options::default()).expect("it opens"));
+        runtime.block_on(async { change(&store()).await });
+    }
+
+    /// A design whose audit entries move to an archive after a second.
+    fn design(&self) -> String {
+        let reference = fs::read_to_string(root().join("docs/reference/design.md")).expect("a page");
+        let mut examples = reference.split("```toml").filter_map(|part| part.split("```").next());
+        let example = examples.find(|example| example.contains("archive = {")).expect("an example");
+        let example = example.replace("after = \"30d\"", "after = \"1s\"");
+        let file = self._directory.path().join("desk.toml");
+        fs::write(&file, example).expect("a file");
+        file.to_str().expect("text").to_owned()
     }
 }
 
@@ -71,7 +88,12 @@ fn key(item: &Item) -> Key {
 
 #[test]
 fn help_lists_commands_and_options() {
-    for args in [&["audit", "--help"][..], &["audit", "list", "--help"], &["audit", "verify", "--help"]] {
+    for args in [
+        &["audit", "--help"][..],
+        &["audit", "list", "--help"],
+        &["audit", "verify", "--help"],
+        &["audit", "archive", "--help"],
+    ] {
         assert_snapshot!(format!("help-{}", args[..args.len() - 1].join("-")), nagaya(args));
     }
 }
@@ -102,6 +124,57 @@ fn entries_are_listed_with_who_and_why() {
         let (status, listed) = directory.json(&format!("audit list todo --reason REASON {none}"));
         assert_eq!((status, &listed["entries"]), (0, &json!([])), "{none}");
     }
+}
+
+/// A long log is printed page by page, and reading it makes it one entry longer.
+#[test]
+fn a_listing_of_many_pages_is_one_entry() {
+    let directory = DataDirectory::new();
+    let digits = fs::read_to_string(directory.data.join("audit.key")).expect("a key");
+    let byte = |at: usize| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).expect("a byte");
+    let key: [u8; 32] = std::array::from_fn(byte);
+    directory.tamper(async |store| {
+        let design = fs::read_to_string(root().join("systems/todo/design/todo.toml")).expect("a design");
+        let design = nagaya::design::check(&design, &[]).design.expect("sound");
+        let settings = Settings { prefix: "todo/".to_owned(), audit_keys: key.into(), ..Settings::default() };
+        let nagaya = Nagaya::open_with(design, Arc::clone(store), settings);
+        let operator = nagaya.operator("many entries", &Principal::new("", "otto"));
+        for _ in 0..250 {
+            operator.read_log(0, 0, None).await.expect("an entry");
+        }
+    });
+    for json in [true, false] {
+        let listed = directory.run(&format!("audit list todo --reason REASON{}", if json { " --json" } else { "" }));
+        let count = match json {
+            true => serde_json::from_str::<Value>(&listed.stdout).expect("JSON")["entries"].as_array().map(Vec::len),
+            false => Some(listed.stdout.lines().filter(|line| !line.starts_with(' ')).count()),
+        };
+        assert!(count > Some(250), "{listed}");
+    }
+    let (_, own) = directory.json("audit list todo --reason REASON --operator olga");
+    let own = own["entries"].as_array().expect("a list").iter().filter(|entry| entry["reason"] == "ticket 4711");
+    assert_eq!(own.count(), 2, "one for each listing");
+}
+
+/// For deployments without a server that runs for long.
+#[test]
+fn old_audit_entries_move_to_the_archive_by_a_command() {
+    let directory = DataDirectory::empty();
+    let design = directory.design();
+    let line = |command: &str| command.replace("DESIGN", &design);
+    assert_eq!(directory.run(&line("seed DESIGN --tenants 1 --items 3")).status, 0);
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    let (status, moved) = directory.json(&line("audit archive DESIGN --reason REASON"));
+    let count = moved["moved"].as_u64().expect("a number");
+    assert_eq!((status, &moved["system"], &moved["archive"]), (0, &json!("desk"), &json!("old_trail")));
+    assert!(count > 0, "{moved}");
+    let again = directory.run(&line("audit archive DESIGN --reason REASON"));
+    assert_eq!(again.stdout, "0 entries moved to `old_trail`\n");
+    let (_, log) = directory.json(&line("audit list DESIGN --reason REASON"));
+    let actions = log["entries"].as_array().expect("a list").iter().filter(|entry| entry["action"] == "audit.archive");
+    assert_eq!(actions.count(), 2, "{log}");
+    let none = DataDirectory::new().run("audit archive todo --reason REASON");
+    assert!(none.status == 2 && none.stderr.contains("has no archive"), "{none}");
 }
 
 #[test]
@@ -164,6 +237,77 @@ fn what_cannot_run_is_refused() {
     }
     let run = nagaya(&["audit", "list", "todo", "--reason", "ticket 4711", "--data", "/nowhere"]);
     assert!(run.status == 2 && run.stderr.contains("is not the directory of a store"), "{run}");
+}
+
+/// A running server takes over the key in the file: a new one would replace the one that it has, which may be the last copy.
+#[cfg(unix)]
+#[test]
+fn a_command_beside_a_server_creates_no_key_in_place_of_a_missing_one() {
+    let directory = DataDirectory::new();
+    let bin = std::process::Command::new(env!("CARGO_BIN_EXE_nagaya"));
+    let server = ServeProcess::start(bin, &["todo", "--data", directory.data()]);
+    let (file, kept) = (directory.data.join("audit.key"), directory.data.join("kept"));
+    fs::rename(&file, &kept).expect("it is there");
+    for command in ["audit list todo --reason REASON", "audit verify todo --reason REASON", "events verify todo"] {
+        for new_keys in ["", " --new-keys"] {
+            let run = directory.run(&format!("{command}{new_keys}"));
+            let is_refused = run.status == 2 && run.stderr.contains("before you stop it, copy the file back");
+            assert!(is_refused && !file.exists(), "{command}: {run}");
+        }
+    }
+    fs::rename(&kept, &file).expect("it is there");
+    let (status, report) = directory.json("audit verify todo --reason REASON");
+    assert_eq!((status, &report["findings"]), (0, &json!([])), "server and command still have the same key");
+    drop(server);
+
+    // The server has its key in a variable.
+    let given = DataDirectory::empty();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_nagaya"));
+    command.env("NAGAYA_AUDIT_KEY", "0f".repeat(32));
+    let server = ServeProcess::start(command, &["todo", "--data", given.data()]);
+    let run = given.run("audit list todo --reason REASON");
+    assert!(run.status == 2 && run.stderr.contains("the same NAGAYA_AUDIT_KEY"), "{run}");
+    assert!(!given.data.join("audit.key").exists());
+    drop(server);
+}
+
+/// No server would know a key that a command makes.
+#[test]
+fn a_command_creates_no_keys_for_a_store_that_it_does_not_create() {
+    // A store that was restored without keys.
+    let restored = DataDirectory::empty();
+    restored.tamper(async |_| {});
+    for command in ["audit list todo --reason REASON", "events verify todo", "events run todo"] {
+        let run = restored.run(command);
+        assert!(run.status == 2 && run.stderr.contains("`nagaya serve` creates it"), "{command}: {run}");
+    }
+    let keys = || ["audit.key", "cursor.key", "log.key"].map(|name| restored.data.join(name).exists());
+    assert_eq!(keys(), [false; 3]);
+    #[cfg(feature = "dynamodb")]
+    for command in [
+        "audit verify todo --reason REASON",
+        "events verify todo",
+        "events run todo",
+        "seed todo",
+        "smoke kondate",
+        "lambda todo.stream",
+    ] {
+        let data = restored.data.join("laptop");
+        let words = command.split(' ').map(|word| if word == "REASON" { "ticket 4711" } else { word });
+        let args: Vec<&str> = words.chain(["--store", "dynamodb", "--data", data.to_str().expect("text")]).collect();
+        // No server answers there; the keys come first.
+        let variables = [
+            ("DYNAMODB_ENDPOINT", "http://127.0.0.1:1"),
+            ("AWS_REGION", "local"),
+            ("AWS_ACCESS_KEY_ID", "local"),
+            ("AWS_SECRET_ACCESS_KEY", "local"),
+            ("AWS_MAX_ATTEMPTS", "1"),
+            ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:1"),
+        ];
+        let run = nagaya_in(&args, "", &variables);
+        assert!(run.status == 2 && run.stderr.contains("give this command NAGAYA_AUDIT_KEY"), "{command}: {run}");
+        assert!(!data.exists(), "{command}");
+    }
 }
 
 /// The setting of the server decides about entries that are written after it.

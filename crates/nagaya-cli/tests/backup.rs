@@ -25,7 +25,7 @@ fn serve(data: &Path) -> ServeProcess {
 }
 
 fn token(serving: &ServeProcess) -> String {
-    serving.token("todo").to_owned()
+    serving.token("todo")
 }
 
 fn ask(serving: &ServeProcess, token: &str, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
@@ -264,7 +264,12 @@ fn a_backup_without_its_keys_sealed_needs_an_explicit_flag() {
     assert!(wrong.status == 1 && wrong.stdout.contains("sealed with a passphrase"), "{wrong}");
     let run = restore("@bare.nagaya", &[]);
     assert!(run.status == 0 && run.stderr.contains("no keys were restored"), "{run}");
-    let bare = serve(&home.path("restored"));
+    // The operator log of the backup may have an entry, whose key is gone.
+    let restored = home.path("restored");
+    let bare = ServeProcess::start(
+        Command::new(env!("CARGO_BIN_EXE_nagaya")),
+        &["todo", "--new-keys", "--data", text(&restored)],
+    );
     assert_eq!(ask(&bare, &token, "GET", "/todos", None).0, 401, "other keys sign");
     drop(bare);
     fs::remove_dir_all(home.path("restored")).expect("it can be removed");

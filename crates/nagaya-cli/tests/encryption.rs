@@ -173,6 +173,8 @@ fn the_files_of_a_server_belong_to_its_owner_only() {
     let mut command = Command::new("sh");
     command.args(["-c", r#"umask 000; exec "$0" "$@""#, env!("CARGO_BIN_EXE_nagaya")]);
     let serving = ServeProcess::start(command, &["todo", "--data", &home.word("@data")]);
+    let made = home.json("token --system todo --tenant f1 --data @data");
+    serving.use_token("todo", made["token"].as_str().expect("a token"));
     create_todo(&serving);
     home.json("store backup @b.nagaya --without-keys --data @data");
     let mut below = vec![home.path("data"), home.path("b.nagaya")];

@@ -422,6 +422,12 @@ async fn fill(data: &Path, count: usize) {
         }
     };
     futures_util::future::join_all((0..count).map(one)).await;
+    write_audit_key(data);
+}
+
+/// What a server creates when it starts, and commands do not.
+fn write_audit_key(data: &Path) {
+    fs::write(data.join("audit.key"), "0f".repeat(32)).expect("a file");
 }
 
 #[tokio::test]
@@ -474,6 +480,7 @@ fn impossible_requests_are_refused_with_a_reason() {
 
     // A directory without the system's tables, and one that is in use by a server.
     drop(directory.open());
+    write_audit_key(&directory.data);
     check("verify todo", 2, "there are no tables of todo");
     directory.serve(|serving| {
         // Through the server.

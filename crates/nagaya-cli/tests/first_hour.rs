@@ -37,10 +37,12 @@ fn several_designs_are_served_below_their_names() {
     let directory = tempfile::tempdir().expect("a directory");
     let [desk, shop] = ["desk", "shop"].map(|name| design(&directory.path().join("designs"), name));
     fs::write(directory.path().join("designs/notes.txt"), "not a design").expect("a file");
-    for args in [vec![desk.as_str(), shop.as_str()], vec![text(&directory.path().join("designs"))]] {
+    for (data, args) in
+        [("one", vec![desk.as_str(), shop.as_str()]), ("two", vec![text(&directory.path().join("designs"))])]
+    {
         let serving = ServeProcess::start(
             Command::new(env!("CARGO_BIN_EXE_nagaya")),
-            &[args.as_slice(), &["--store", "memory"]].concat(),
+            &[args.as_slice(), &["--data", text(&directory.path().join(data))]].concat(),
         );
         for name in ["desk", "shop"] {
             let (status, made) = serving.send(name, "POST", "/items", Some(&json!({ "title": "First" })));

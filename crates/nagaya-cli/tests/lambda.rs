@@ -10,7 +10,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use common::{nagaya, root};
+use common::{nagaya, nagaya_in, root};
 use nagaya::{
     embedded::{EmbeddedStore, Options},
     store::{Key, Store as _, Value as Stored},
@@ -158,6 +158,21 @@ fn the_api_runs_as_a_lambda_function() {
     assert_eq!(stream["statusCode"], 501, "{stream}");
 }
 
+/// A function is production: payments that cost nothing are off.
+#[test]
+fn payments_are_declined_on_lambda() {
+    let data = tempfile::tempdir().expect("a directory");
+    let keys = tempfile::tempdir().expect("a directory");
+    let keys = keys.path().to_str().expect("a path");
+    let issuer = ServeProcess::start(Command::new(env!("CARGO_BIN_EXE_nagaya")), &["kondate", "--data", keys]);
+    let variables = [("NAGAYA_ISSUER", issuer.url()), ("NAGAYA_AUDIENCE", "kondate")];
+    let mut runtime = Runtime::start("kondate.api", data.path(), &variables);
+    let card = json!({ "token": "tok_visa" });
+    let declined = runtime.invoke(&http(&issuer.token("kondate"), "POST", "/v1/payment-methods", &card));
+    assert_eq!(declined["statusCode"], 402, "{declined}");
+    assert!(declined["body"].as_str().is_some_and(|body| body.contains("Payments are not set up")), "{declined}");
+}
+
 /// Proves the function part of T10.
 #[tokio::test]
 async fn stream_records_update_the_projection_and_failures_are_reported_for_retry() {
@@ -186,6 +201,26 @@ async fn stream_records_update_the_projection_and_failures_are_reported_for_retr
     );
 }
 
+/// On Lambda there is no local issuer, and instances have no directory of their own to keep keys in.
+#[test]
+fn the_api_function_is_refused_without_an_issuer_and_without_shared_keys() {
+    let data = tempfile::tempdir().expect("a directory");
+    let missing = data.path().join("data");
+    let start = |args: &[&str], variables: &[(&str, &str)]| {
+        let runtime = [("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:1"), ("AWS_REGION", "local")];
+        let data = ["--data", missing.to_str().expect("a path")];
+        let run = nagaya_in(&[&["lambda", "todo.api"], args, &data].concat(), "", &[&runtime[..], variables].concat());
+        assert_eq!(run.status, 2, "{run}");
+        assert!(!missing.exists(), "nothing is created before the settings are checked");
+        run.stderr
+    };
+    let refused = start(&["--store", "embedded"], &[]);
+    assert!(refused.contains("NAGAYA_ISSUER and NAGAYA_AUDIENCE"), "{refused}");
+    let issuer = ["--issuer", "https://id.example.com", "--audience", "todo", "--store", "dynamodb"];
+    let refused = start(&issuer, &[("NAGAYA_AUDIT_KEY", &"0f".repeat(32))]);
+    assert!(refused.contains("NAGAYA_CURSOR_KEY is not set"), "{refused}");
+}
+
 #[test]
 fn a_function_that_cannot_start_reports_the_reason() {
     let check = |args: &[&str], reason: &str| {
@@ -195,6 +230,7 @@ fn a_function_that_cannot_start_reports_the_reason() {
     };
     check(&["lambda", "todo"], "name a system and a function of it");
     check(&["lambda", "todo.cron"], "the functions are `todo.api` and `todo.stream`");
+    check(&["lambda", "kondate.api", "--subscription-plans", "x.json"], "declines all payments in production");
     check(&["lambda", "todo.api"], "AWS_LAMBDA_RUNTIME_API is not set");
 
     // Lambda starts the program under a fixed name and without arguments.

@@ -2,12 +2,18 @@
 
 mod common;
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    sync::{Arc, Mutex},
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use common::{Run, nagaya, nagaya_in};
 use nagaya_dynamodb::{Dynamodb, Options, Settings};
 use nagaya_store::{Item, KeySchema, Query, StartPosition, Store as _, TableSpec, Write};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const DESIGNS: [(&str, &str); 5] = [
     ("aiagent-multi", "systems/aiagent/design/multi.toml"),
@@ -59,6 +65,69 @@ impl TestTables {
         let settings = Settings { region: Some(self.base.clone()), ..Settings::local(&self.endpoint) };
         Dynamodb::open(&settings, Options::default()).await.expect("a server on this machine needs nothing")
     }
+}
+
+/// A server of the DynamoDB API without tables, and the requests that it received: operation and body.
+fn recording_server() -> (String, Arc<Mutex<Vec<(String, Value)>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
+    let received = Arc::<Mutex<Vec<(String, Value)>>>::default();
+    let noted = Arc::clone(&received);
+    let serve = move |mut stream: TcpStream| {
+        let mut reader = BufReader::new(stream.try_clone().expect("a handle"));
+        loop {
+            let head: Vec<_> =
+                reader.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
+            let header = |name: &str| {
+                let line = head
+                    .iter()
+                    .find_map(|line| line.split_once(": ").filter(|(key, _)| key.eq_ignore_ascii_case(name)));
+                line.map(|(_, value)| value.to_owned())
+            };
+            let (Some(operation), Some(length)) = (header("x-amz-target"), header("content-length")) else { return };
+            let mut body = vec![0; length.parse().expect("a number")];
+            reader.read_exact(&mut body).expect("a body");
+            let operation = operation.split('.').next_back().unwrap_or_default().to_owned();
+            noted.lock().expect("no panic").push((operation, serde_json::from_slice(&body).expect("JSON")));
+            let body = r#"{"__type":"com.amazonaws.dynamodb.v20120810#ResourceNotFoundException"}"#;
+            let answer = format!("HTTP/1.1 400 Bad Request\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            stream.write_all(answer.as_bytes()).expect("the client reads");
+        }
+    };
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let serve = serve.clone();
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+    (endpoint, received)
+}
+
+/// The key of the operator reaches the request that creates a table, by flag or variable. Other tables have none.
+#[test]
+fn a_customer_managed_key_is_sent_with_the_tables_that_want_one() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("desk.toml");
+    let design = nagaya(&["new", "desk", "--print"]).stdout;
+    let file = file.to_str().expect("text");
+    let key_in_request = |wants: bool, args: &[&str], variables: &[(&str, &str)]| {
+        let kms = if wants { "encryption = \"kms\"\n" } else { "" };
+        let (before, after) = design.split_once("[table.").expect("a table");
+        let (name, after) = after.split_once('\n').expect("its name");
+        fs::write(file, format!("{before}[table.{name}\n{kms}{after}")).expect("a file");
+        let (endpoint, received) = recording_server();
+        let local = [("DYNAMODB_ENDPOINT", endpoint.as_str()), ("AWS_REGION", "local"), ("AWS_MAX_ATTEMPTS", "1")];
+        let args = [&["tables", "apply", file, "--store", "dynamodb", "--yes"], args].concat();
+        nagaya_in(&args, "", &[&local[..], variables].concat());
+        let received = received.lock().expect("no panic");
+        let create = received.iter().find(|(operation, _)| operation == "CreateTable");
+        create.unwrap_or_else(|| panic!("{received:?}")).1["SSESpecification"].clone()
+    };
+    let customer = |id: &str| json!({ "Enabled": true, "SSEType": "KMS", "KMSMasterKeyId": id });
+    assert_eq!(key_in_request(true, &["--kms-key-id", "alias/desk"], &[]), customer("alias/desk"));
+    assert_eq!(key_in_request(true, &[], &[("NAGAYA_KMS_KEY_ID", "alias/env")]), customer("alias/env"));
+    assert_eq!(key_in_request(true, &[], &[]), json!({ "Enabled": true, "SSEType": "KMS" }));
+    assert_eq!(key_in_request(false, &["--kms-key-id", "alias/desk"], &[]), Value::Null);
 }
 
 /// Proves the tables' part of A12. Proves the store's part of M1.

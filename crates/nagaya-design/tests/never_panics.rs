@@ -142,12 +142,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn arbitrary_text(source in "\\PC{0,400}") {
+    fn no_text_makes_the_checker_panic(source in "\\PC{0,400}") {
         survives(&source);
     }
 
     #[test]
-    fn arbitrary_toml(source in document()) {
+    fn no_toml_makes_the_checker_panic(source in document()) {
         survives(&source);
     }
 }
@@ -156,7 +156,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn mutated_designs(source in mutated()) {
+    fn no_changed_design_makes_the_checker_panic(source in mutated()) {
         survives(&source);
     }
 }

@@ -64,3 +64,4 @@ pub use maintenance::{
     verify_encrypted_backup, verify_objects, write_backup,
 };
 pub use options::Options;
+pub use upgrade::is_older_format;

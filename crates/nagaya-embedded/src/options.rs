@@ -27,6 +27,9 @@ pub struct Options {
     /// The key of an encrypted directory. A new directory is encrypted with it. A directory that is not encrypted is refused
     /// with a key, and one that is encrypted without its key.
     pub encryption_key: Option<EncryptionKey>,
+    /// Whether a directory of an older format is upgraded when it is opened: earlier versions cannot open it then. Otherwise
+    /// it is refused ([`is_older_format`](crate::is_older_format)).
+    pub upgrade: bool,
 }
 
 impl Default for Options {
@@ -40,6 +43,7 @@ impl Default for Options {
             min_free_bytes: 256 * 1024 * 1024,
             sweep_interval: Some(Duration::from_secs(1)),
             encryption_key: None,
+            upgrade: true,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use nagaya_store::Error;
+use nagaya_store::{Error, ErrorKind};
 
 use crate::{
     bytes::random_bytes,
@@ -10,6 +10,26 @@ use crate::{
     record::{self, COMMIT_KEY_KEY, ENCRYPTED_FORMAT, FORMAT, FORMAT_KEY, INCARNATION_KEY, Table, TableFormat1},
     storage::{CommitKey, Op, Storage},
 };
+
+/// A directory of an older format that is not to be upgraded.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the directory has format {0}, which this version upgrades to format {FORMAT}; earlier versions cannot open it then"
+)]
+struct OlderFormat(u32);
+
+/// Whether an error says that a directory has an older format, which [`Options::upgrade`](crate::Options::upgrade) would upgrade.
+pub fn is_older_format(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Engine(cause) if cause.is::<OlderFormat>())
+}
+
+/// Refuses an older format.
+pub(crate) fn refuse_older(format: Option<u32>) -> Result<(), Error> {
+    match format {
+        Some(found @ ..FORMAT) => Err(Error::engine(OlderFormat(found))),
+        _ => Ok(()),
+    }
+}
 
 /// Upgrades a directory to the format of this version, in one commit.
 pub(crate) fn to_current_format(storage: &Storage) -> Result<(), Error> {

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nagaya_embedded::{EmbeddedStore, EncryptionKey, Options};
+use nagaya_embedded::{EmbeddedStore, EncryptionKey, Options, is_older_format};
 use nagaya_store::{
     Clock, Item, Key, KeySchema, Query, Scan, StartPosition, Store as _, TableSpec, Update, Value, Write, WriteSet,
 };
@@ -116,7 +116,12 @@ async fn a_directory_of_every_format_opens_with_its_whole_content() {
         let format = directory.display();
         let opened = tempfile::tempdir().expect("a directory");
         copy(&directory, opened.path());
-        let options = options_of(&directory.file_name().unwrap_or_default().to_string_lossy());
+        let name = directory.file_name().unwrap_or_default().to_string_lossy();
+        let options = options_of(&name);
+        // Opened without an upgrade, an older directory stays what it is.
+        let refused = EmbeddedStore::open(opened.path(), Options { upgrade: false, ..options.clone() }).err();
+        assert_eq!(refused.as_ref().is_some_and(is_older_format), name == "1", "{format}: {refused:?}");
+        assert_eq!(opened.path().join("acknowledged").exists(), name != "1", "nothing of a newer format is created");
         let store = EmbeddedStore::open(opened.path(), options).unwrap_or_else(|error| panic!("{format}: {error}"));
         assert_eq!(store.verify(&mut |_| {}).expect("it can be verified"), [], "{format}");
 

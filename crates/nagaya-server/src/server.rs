@@ -127,7 +127,8 @@ impl Server {
     }
 
     /// How often the server looks whether audit entries have to move to the archive of their design; by default every five
-    /// minutes. A run over the entries is at most once a day, by one of the servers on a store.
+    /// minutes. Between two runs over the entries is the age at which they move, but at least a minute and at most a day. One of the
+    /// servers on a store does it.
     pub fn audit_archive_poll(&mut self, poll: Duration) {
         self.audit_archive_poll = poll;
     }

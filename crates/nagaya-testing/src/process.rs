@@ -1,8 +1,12 @@
 //! Commands that run as child processes.
 
 use std::{
+    collections::HashMap,
+    ffi::OsString,
     io::{BufRead as _, BufReader, Read as _},
+    path::{Path, PathBuf},
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -118,15 +122,21 @@ pub struct ServeProcess {
     pub process: Process,
     /// The JSON that it printed when it was ready.
     pub info: Json,
+    /// What runs `nagaya`, and where.
+    program: OsString,
+    directory: Option<PathBuf>,
+    tokens: Mutex<HashMap<String, String>>,
 }
 
 impl ServeProcess {
     /// Starts `nagaya serve` on a free port, by a command that takes its arguments, and waits until it is ready.
     #[track_caller]
     pub fn start(mut command: Command, args: &[&str]) -> Self {
+        let program = command.get_program().to_owned();
+        let directory = command.get_current_dir().map(Path::to_owned);
         let mut process = Process::start(command.args(["serve", "--listen", "127.0.0.1:0", "--json"]).args(args));
         let info = process.wait_until_ready();
-        ServeProcess { process, info }
+        ServeProcess { process, info, program, directory, tokens: Mutex::default() }
     }
 
     /// The URL of the server.
@@ -145,14 +155,35 @@ impl ServeProcess {
         systems.iter().find(|system| system["name"] == name).expect("it is served")
     }
 
-    /// The token that it printed for a system.
-    pub fn token(&self, system: &str) -> &str {
-        self.system(system)["token"].as_str().expect("a token")
+    /// A token for a system, by the command that it named. A server in memory names none.
+    #[track_caller]
+    pub fn token(&self, system: &str) -> String {
+        let mut tokens = self.tokens.lock().expect("no panic");
+        tokens.entry(system.to_owned()).or_insert_with(|| self.new_token(system)).clone()
     }
 
-    /// Sends a request to a system, with the token that it printed; the status and the body.
+    /// Sends this token to a system from now on, where the program that was started is not `nagaya` itself.
+    pub fn use_token(&self, system: &str, token: &str) {
+        self.tokens.lock().expect("no panic").insert(system.to_owned(), token.trim().to_owned());
+    }
+
+    #[track_caller]
+    fn new_token(&self, system: &str) -> String {
+        let words = self.system(system)["tokenCommand"].as_array().expect("a server with a data directory");
+        let mut command = Command::new(&self.program);
+        command.args(words.iter().skip(1).map(|word| word.as_str().expect("a word")));
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
+        let output = command.output().expect("the command runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text").trim().to_owned()
+    }
+
+    /// Sends a request to a system, with a token of its own; the status and the body.
+    #[track_caller]
     pub fn send(&self, system: &str, method: &str, path: &str, body: Option<&Json>) -> (u16, Json) {
-        self.send_with(self.token(system), system, method, path, body)
+        self.send_with(&self.token(system), system, method, path, body)
     }
 
     /// Sends a request to a system with another token.

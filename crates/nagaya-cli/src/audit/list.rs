@@ -1,6 +1,6 @@
 //! `nagaya audit list`.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, io::Write as _};
 
 use jiff::Timestamp;
 use nagaya_server::log_entry_json;
@@ -8,11 +8,7 @@ use nagaya_tenancy::LogEntry;
 use serde_json::json;
 
 use super::LogArgs;
-use crate::{
-    Outcome,
-    events::without_control_chars,
-    output::{instant, print},
-};
+use crate::{Outcome, events::without_control_chars, output::instant};
 
 /// List what operators did, the oldest first
 #[derive(Debug, clap::Args)]
@@ -50,25 +46,33 @@ impl Args {
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     let now = Timestamp::now();
-    let Some((operator, system)) = args.log.open().await? else { return Ok(Outcome::FoundProblem) };
+    let Some((operator, _, system)) = args.log.open().await? else { return Ok(Outcome::FoundProblem) };
     let from = args.from.map_or(0, Timestamp::as_millisecond);
     // What this command does itself is not listed.
     let to = args.to.unwrap_or(now).as_millisecond();
-    let (mut entries, mut cursor) = (Vec::new(), None::<String>);
-    loop {
-        let page = operator.read_log(from, to, cursor.as_deref()).await?;
-        entries.extend(page.entries.into_iter().filter(|entry| args.is_wanted(entry)));
-        cursor = page.next;
-        if cursor.is_none() {
-            break;
+    let mut listing = operator.list_log(from, to).await?;
+    // A log may be longer than the memory: each page is printed before the next one is read.
+    let mut out = std::io::stdout().lock();
+    let mut printed = 0_u64;
+    if args.log.json {
+        write!(out, "{{ \"system\": {}, \"entries\": [", json!(system))?;
+    }
+    while let Some(page) = listing.next_page().await? {
+        for entry in page.iter().filter(|entry| args.is_wanted(entry)) {
+            match args.log.json {
+                true => write!(out, "{}\n{}", if printed > 0 { "," } else { "" }, log_entry_json(entry))?,
+                false => write!(out, "{}", entry_text(entry))?,
+            }
+            printed += 1;
         }
+        out.flush()?;
     }
-    let json: Vec<_> = entries.iter().map(log_entry_json).collect();
-    let mut text: String = entries.iter().map(entry_text).collect();
-    if entries.is_empty() {
-        text.push_str("no entries\n");
+    match args.log.json {
+        true => writeln!(out, "\n] }}")?,
+        false if printed == 0 => writeln!(out, "no entries")?,
+        false => {}
     }
-    print(args.log.json, &json!({ "system": system, "entries": json }), &text, true)
+    Ok(Outcome::Fine)
 }
 
 fn entry_text(entry: &LogEntry) -> String {

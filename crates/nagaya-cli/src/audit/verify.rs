@@ -28,7 +28,7 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let Some((operator, system)) = args.log.open().await? else { return Ok(Outcome::FoundProblem) };
+    let Some((operator, _, system)) = args.log.open().await? else { return Ok(Outcome::FoundProblem) };
     let report = operator.verify_log(args.expect_head.as_ref()).await?;
     let fine = report.findings.is_empty();
     let shown = json!({

@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use nagaya_embedded::BackupPosition;
 use serde_json::{Value as Json, json};
 
-use super::{PROTOCOL_VERSION, SOCKET_FILE};
+use super::{AskError, PROTOCOL_VERSION, SOCKET_FILE};
 use crate::hex::hex;
 
 /// A connection to the process that has a directory open.
@@ -36,10 +36,16 @@ impl Connection {
     }
 
     /// Sends a request, and gives its answer.
-    pub(crate) fn ask(mut self, request: &Json, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Json> {
+    pub(crate) fn ask(mut self, request: &Json, progress: &mut dyn FnMut(u64)) -> Result<Json, AskError> {
         let mut request = request.clone();
         request["version"] = PROTOCOL_VERSION.into();
-        self.send(&request)?;
+        if let Err(error) = self.send(&request) {
+            // The server may have said why before it closed the connection.
+            return Err(match self.read_line() {
+                Err(refused) if !refused.may_be_done => refused,
+                _ => AskError::not_done(error),
+            });
+        }
         loop {
             let line = self.read_line()?;
             if let Some(count) = line["progress"].as_u64() {
@@ -73,16 +79,22 @@ impl Connection {
             .context("no server is listening on the control socket")
     }
 
-    fn read_line(&mut self) -> anyhow::Result<Json> {
+    fn read_line(&mut self) -> Result<Json, AskError> {
         let mut line = String::new();
-        self.stream.read_line(&mut line).context("the server does not answer")?;
+        let read = self.stream.read_line(&mut line);
+        read.map_err(|error| AskError::unknown(format!("the server does not answer: {error}")))?;
         if !line.ends_with('\n') {
-            bail!("the server ended before it had answered");
+            return Err(AskError::unknown("the server ended before it had answered"));
         }
-        let line: Json = serde_json::from_str(&line)
-            .context("the server has another version of the control protocol; use the same version of nagaya")?;
+        let line: Json = serde_json::from_str(&line).map_err(|error| {
+            AskError::unknown(format!(
+                "the server has another version of the control protocol; use the same version of nagaya ({error})"
+            ))
+        })?;
         match line.get("error") {
-            Some(error) => bail!("the server refuses: {}", error.as_str().unwrap_or_default()),
+            Some(error) => {
+                Err(AskError::not_done(format!("the server refuses: {}", error.as_str().unwrap_or_default())))
+            }
             None => Ok(line),
         }
     }

@@ -5,6 +5,11 @@
 //! framed stream of the store, which marks its own end. Objects and keys are files in the same directory, and the client
 //! reads them itself.
 
+use std::path::Path;
+
+use serde_json::json;
+
+mod ask_error;
 #[cfg(unix)]
 mod client;
 #[cfg(unix)]
@@ -19,7 +24,14 @@ pub(super) use self::unsupported::{Connection, listen};
 #[cfg(unix)]
 pub(super) use self::{client::Connection, server::listen};
 
-pub(super) use self::server_store::ServerStore;
+pub(super) use self::{ask_error::AskError, server_store::ServerStore};
+
+/// Which of these key files the store once had, by the process that has its directory open.
+pub(super) fn remembered_files<'n>(data: &Path, names: &[&'n str]) -> anyhow::Result<Vec<&'n str>> {
+    let answer = Connection::open(data)?.ask(&json!({ "do": "remembers", "files": names }), &mut |_| {})?;
+    let known = answer["files"].as_array().map(Vec::as_slice).unwrap_or_default();
+    Ok(names.iter().copied().filter(|name| known.iter().any(|known| known == name)).collect())
+}
 
 /// The socket's name in the data directory.
 #[cfg(unix)]

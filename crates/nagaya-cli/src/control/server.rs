@@ -8,10 +8,7 @@ use std::{
         net::{UnixListener, UnixStream},
     },
     path::Path,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -22,7 +19,7 @@ use nagaya_store::{
     files::{private_folder, unpredictable_number},
 };
 use serde_json::{Value as Json, json};
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, sync::Semaphore, time::timeout};
 
 use super::{
     PROTOCOL_VERSION, SOCKET_FILE,
@@ -37,11 +34,13 @@ use crate::{
 const MAX_REQUEST_BYTES: u64 = 64 * 1024 * 1024;
 /// How long a client may take to send its request or to read some of the answer. A snapshot is held meanwhile.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Connections at the same time.
+/// Connections that are answered at the same time.
 const MAX_CONNECTIONS: usize = 32;
+/// How long a further one waits.
+const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// Answers commands until the store is closed. Calls of the store run on the runtime of the caller. The directory's lock is held, so an existing socket is a leftover of a
-/// process that has ended.
+/// Answers commands until the store is closed. Calls of the store run on the runtime of the caller. The directory's lock is
+/// held, so an existing socket is a leftover of a process that has ended.
 ///
 /// A failure is logged, and the process serves without the socket.
 pub(crate) fn listen(data: &Path, store: &Arc<EmbeddedStore>) {
@@ -80,25 +79,31 @@ fn bind(data: &Path) -> std::io::Result<UnixListener> {
 }
 
 fn accept(listener: &UnixListener, store: &Weak<EmbeddedStore>, runtime: &Handle) {
-    let open = Arc::new(AtomicUsize::new(0));
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
             // Most likely too many open files: some will be closed.
             std::thread::sleep(Duration::from_millis(100));
             continue;
         };
-        // The others wait in the queue of the socket.
-        while open.load(Ordering::SeqCst) >= MAX_CONNECTIONS {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let (store, slot, runtime) = (store.clone(), ConnectionPermit::take(&open), runtime.clone());
-        let thread = std::thread::Builder::new().name("nagaya-control".to_owned());
-        // Without a thread the client gets no answer, and tries again.
-        let _ = thread.spawn(move || {
-            answer(&stream, &store, &runtime);
-            drop(slot);
+        let (store, slots, answering) = (store.clone(), Arc::clone(&slots), runtime.clone());
+        runtime.spawn(async move {
+            let Ok(Ok(slot)) = timeout(MAX_WAIT, slots.acquire_owned()).await else { return refuse(&stream) };
+            let thread = std::thread::Builder::new().name("nagaya-control".to_owned());
+            // Without a thread the client gets no answer, and tries again.
+            let _ = thread.spawn(move || {
+                answer(&stream, &store, &answering);
+                drop(slot);
+            });
         });
     }
+}
+
+/// Says that too many others are being answered. Nothing of the request has been read.
+fn refuse(mut stream: &UnixStream) {
+    let error = format!("{MAX_CONNECTIONS} commands use this directory at the same time; try again when one has ended");
+    // A client that has gone needs no answer.
+    let _ = send_line(&mut stream, &json!({ "error": error }));
 }
 
 async fn call_store(store: &EmbeddedStore, call: StoreCall) -> Result<StoreAnswer, Error> {
@@ -115,22 +120,6 @@ async fn call_store(store: &EmbeddedStore, call: StoreCall) -> Result<StoreAnswe
         StoreCall::Write(set) => StoreAnswer::Written(store.write(set).await?),
         StoreCall::Changes(table, from, limit) => StoreAnswer::Changes(store.changes(&table, from, limit).await?),
     })
-}
-
-/// One of the connections at the same time; given back however its thread ends.
-struct ConnectionPermit(Arc<AtomicUsize>);
-
-impl ConnectionPermit {
-    fn take(open: &Arc<AtomicUsize>) -> Self {
-        open.fetch_add(1, Ordering::SeqCst);
-        ConnectionPermit(Arc::clone(open))
-    }
-}
-
-impl Drop for ConnectionPermit {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
 }
 
 /// Answers one request. A client that does not read loses the answer.
@@ -152,6 +141,10 @@ fn serve(
     stream.set_write_timeout(Some(TIMEOUT))?;
     let mut line = String::new();
     BufReader::new(stream.take(MAX_REQUEST_BYTES)).read_line(&mut line)?;
+    // A client whose request did not go out as a whole must be able to rely on it that nothing was done.
+    if !line.ends_with('\n') {
+        bail!("the request ended early");
+    }
     let request: Json = serde_json::from_str(&line).context("the request is not JSON")?;
     if request["version"] != PROTOCOL_VERSION {
         bail!("this server has version {PROTOCOL_VERSION} of the control socket; use the same version of `nagaya`");
@@ -165,13 +158,7 @@ fn serve(
             with_progress(out, |tell| repair::reindex_all(&store, table, index, tell))
         }
         Some("repair") => with_progress(out, |tell| repair::repair_all(&store, tell)),
-        Some("store") => {
-            let call = request["call"].as_str().context("the call of the store is missing")?;
-            let call = serde_json::from_str(call).context("the call of the store cannot be read")?;
-            let answer = runtime.block_on(call_store(&store, call));
-            let answer = answer.unwrap_or_else(|error| StoreAnswer::Failed(error.into()));
-            send_line(out, &json!({ "answer": serde_json::to_string(&answer)? }))
-        }
+        Some("store") => send_store_answer(out, &store, runtime, &request["call"]),
         Some("encryption") => {
             let record = store.encryption_record()?.map(|record| hex(&record));
             send_line(out, &json!({ "answer": { "record": record } }))
@@ -199,6 +186,18 @@ fn serve(
         }
         _ => bail!("unknown request; use the same version of `nagaya` as the server"),
     }
+}
+
+/// Carries out a call of the store.
+fn send_store_answer(out: &mut impl Write, store: &EmbeddedStore, runtime: &Handle, call: &Json) -> anyhow::Result<()> {
+    let call = call.as_str().context("the call of the store is missing")?;
+    let call = serde_json::from_str(call).context("the call of the store cannot be read")?;
+    let answer = runtime.block_on(call_store(store, call));
+    let answer = answer.unwrap_or_else(|error| StoreAnswer::Failed(error.into()));
+    // An `error` would say that nothing was done.
+    let unknown = |error: serde_json::Error| StoreAnswer::Failed(Error::outcome_unknown(error).into());
+    let text = serde_json::to_string(&answer).or_else(|error| serde_json::to_string(&unknown(error)))?;
+    send_line(out, &json!({ "answer": text }))
 }
 
 /// Runs something long, and sends its progress.

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use nagaya_store::{
     Capabilities, ChangePage, Error, Item, Key, Page, Query, Scan, StartPosition, Store, StoreFuture, TableSpec,
     WriteOutcome, WriteSet,
@@ -10,7 +9,7 @@ use nagaya_store::{
 use serde_json::json;
 
 use super::{
-    Connection,
+    AskError, Connection,
     store_call::{StoreAnswer, StoreCall},
 };
 
@@ -41,19 +40,20 @@ impl ServerStore {
             Ok(StoreAnswer::Failed(failure)) => Err(failure.into()),
             Ok(answer) => Ok(answer),
             // The server may have ended after it had written.
-            Err(error) if is_write => Err(Error::outcome_unknown(format!("{error:#}"))),
-            Err(error) => Err(Error::unavailable(format!("{error:#}"))),
+            Err(error) if is_write && error.may_be_done => Err(Error::outcome_unknown(error)),
+            Err(error) => Err(Error::unavailable(error)),
         }
     }
 }
 
 const UNEXPECTED: &str = "the server answers something else; use the same version of nagaya";
 
-fn ask(data: &Path, call: &StoreCall) -> anyhow::Result<StoreAnswer> {
+fn ask(data: &Path, call: &StoreCall) -> Result<StoreAnswer, AskError> {
     // As text: the numbers of a store have more digits than those of a JSON value.
-    let request = json!({ "do": "store", "call": serde_json::to_string(call)? });
-    let answer = Connection::open(data)?.ask(&request, &mut |_| {})?;
-    Ok(serde_json::from_str(answer.as_str().context(UNEXPECTED)?)?)
+    let call = serde_json::to_string(call).map_err(AskError::not_done)?;
+    let connection = Connection::open(data).map_err(AskError::not_done)?;
+    let answer = connection.ask(&json!({ "do": "store", "call": call }), &mut |_| {})?;
+    serde_json::from_str(answer.as_str().unwrap_or_default()).map_err(|_| AskError::unknown(UNEXPECTED))
 }
 
 /// The content of an answer of the expected kind.
@@ -106,7 +106,7 @@ mod tests {
 
     use nagaya_contract::{Engine, RETENTION};
     use nagaya_embedded::{EmbeddedStore, Options};
-    use nagaya_store::Clock;
+    use nagaya_store::{Clock, ErrorKind};
     use tempfile::TempDir;
 
     use super::*;
@@ -130,6 +130,68 @@ mod tests {
                 connected.map_err(Error::engine)?.map_err(|error| Error::engine(format!("{error:#}")))
             })
         }
+    }
+
+    fn key_and_write() -> (Key, WriteSet) {
+        let (key, item) = (Key::new("a", "b"), Item::new().with("PK", "a").with("SK", "b"));
+        (key, nagaya_store::Write::put("notes", item).into())
+    }
+
+    /// A store behind the socket of a process that reads this much of a request, and ends.
+    fn behind(reads_request: bool) -> (TempDir, ServerStore) {
+        use std::io::{BufRead as _, BufReader};
+        let directory = TempDir::new().expect("a directory");
+        let listener = std::os::unix::net::UnixListener::bind(directory.path().join("control.sock")).expect("a socket");
+        if reads_request {
+            std::thread::spawn(move || {
+                let (stream, _) = listener.accept().expect("a connection");
+                BufReader::new(stream).read_line(&mut String::new()).expect("a request");
+            });
+        }
+        let capabilities = EmbeddedStore::in_memory(Options::default()).expect("a store").capabilities();
+        let store = ServerStore { data: directory.path().to_owned(), capabilities };
+        (directory, store)
+    }
+
+    /// Who repeats a write that was never sent does it once; only an answer that is missing leaves the outcome open.
+    #[tokio::test]
+    async fn a_write_that_was_not_sent_has_a_known_outcome() {
+        let (_directory, store) = behind(false);
+        let (_, write) = key_and_write();
+        let error = store.write(write).await.expect_err("nobody answers");
+        assert!(matches!(error.kind(), ErrorKind::Unavailable(_)), "{error}");
+
+        let (_directory, store) = behind(true);
+        let (_, write) = key_and_write();
+        let error = store.write(write).await.expect_err("the process ends");
+        assert!(matches!(error.kind(), ErrorKind::OutcomeUnknown(_)), "{error}");
+        let (_directory, store) = behind(true);
+        let error = store.get("notes", &key_and_write().0).await.expect_err("the process ends");
+        assert!(matches!(error.kind(), ErrorKind::Unavailable(_)), "{error}");
+    }
+
+    /// A refusal says that nothing was done.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_server_that_answers_too_many_refuses_with_the_reason() {
+        let directory = TempDir::new().expect("a directory");
+        let opened = Arc::new(EmbeddedStore::open(directory.path(), Options::default()).expect("a store"));
+        crate::control::listen(directory.path(), &opened);
+        let (data, socket) = (directory.path().to_owned(), directory.path().join("control.sock"));
+        let store = tokio::task::spawn_blocking(move || ServerStore::connect(&data)).await.expect("no panic");
+        let store = store.expect("it answers");
+        let others: Vec<_> = (0..32).map(|_| std::os::unix::net::UnixStream::connect(&socket)).collect();
+        // The first ones may be answered before all others have arrived.
+        let refused = loop {
+            let error = store.write(key_and_write().1).await.expect_err("there is no table");
+            if !matches!(error.kind(), ErrorKind::NoTable(_)) {
+                break error;
+            }
+        };
+        let is_refused = matches!(refused.kind(), ErrorKind::Unavailable(_));
+        assert!(is_refused && refused.to_string().contains("32 commands use this directory"), "{refused}");
+        drop(others);
+        let error = store.write(key_and_write().1).await.expect_err("there is no table");
+        assert!(matches!(error.kind(), ErrorKind::NoTable(_)), "it is answered again: {error}");
     }
 
     /// Proves the part of N2 that a store behind a server is one.

@@ -6,6 +6,8 @@ use anyhow::bail;
 use nagaya_embedded::{BackupPosition, EmbeddedStore};
 use serde_json::Value as Json;
 
+use super::AskError;
+
 pub(crate) fn listen(_: &Path, _: &Arc<EmbeddedStore>) {}
 
 /// Never constructed.
@@ -16,7 +18,7 @@ impl Connection {
         bail!("a running server can be asked on Unix only; stop it first")
     }
 
-    pub(crate) fn ask(self, _: &Json, _: &mut dyn FnMut(u64)) -> anyhow::Result<Json> {
+    pub(crate) fn ask(self, _: &Json, _: &mut dyn FnMut(u64)) -> Result<Json, AskError> {
         match self {}
     }
 

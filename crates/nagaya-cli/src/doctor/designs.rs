@@ -17,7 +17,7 @@ pub(super) fn examine(args: &serve::Args, findings: &mut Vec<Finding>) -> Vec<Sy
     let resources = match args.plans.add_to(resources) {
         Ok(resources) => resources,
         Err(error) => {
-            findings.push(Check::Designs.problem(format!("{error:#}"), "correct --subscription-plans"));
+            findings.push(Check::Designs.problem(format!("{error:#}"), "`nagaya serve` refuses this setting"));
             return Vec::new();
         }
     };

@@ -1,17 +1,18 @@
 //! Encryption at rest: the key that is given, and the one that the store wants.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
-use nagaya_embedded::{EncryptionKey, Keyring, is_in_use};
+use nagaya_embedded::{EmbeddedStore, EncryptionKey, Keyring, Options, is_in_use, is_older_format};
 use nagaya_server::System;
+use nagaya_store::Store;
 use serde_json::json;
 
 use super::{Check, Finding, files, keys};
 use crate::{
-    control::Connection,
+    control::{self, Connection, ServerStore},
     hex::unhex,
     serve,
-    store::{is_store, open_for_maintenance},
+    store::is_store,
 };
 
 /// What to do about a key that does not fit.
@@ -19,26 +20,29 @@ const REMEDY: &str = "`nagaya serve` refuses this: correct --encryption-key-file
                       docs/how-to/encrypt-the-store.md";
 
 /// What the store says about itself.
-struct Contents {
+#[derive(Default)]
+pub(super) struct Contents {
     is_encrypted: bool,
     /// The key files that it has had.
-    remembered: Vec<&'static str>,
+    pub(super) remembered: Vec<&'static str>,
+    /// The store, to read from it; `None` if it could not be opened, or if there is none yet.
+    pub(super) store: Option<Arc<dyn Store>>,
 }
 
-/// Checks the key against the store; the key files that the store has had. `is_safe_to_open`: opening the store would not hide
-/// what the checks of files have found.
+/// Checks the key against the store; what the store says. `is_safe_to_open`: opening the store would not hide what the checks
+/// of files have found.
 pub(super) fn examine(
     args: &serve::Args,
     systems: &[System],
     is_safe_to_open: bool,
     findings: &mut Vec<Finding>,
-) -> Vec<&'static str> {
+) -> Contents {
     let encryption = args.store.directory.encryption();
     let key = match encryption.key() {
         Ok(key) => key,
         Err(error) => {
             findings.push(Check::Encryption.problem(format!("{error:#}"), REMEDY));
-            return Vec::new();
+            return Contents::default();
         }
     };
     findings.extend(encryption.file().and_then(|file| files::key_file(Check::Encryption, file)));
@@ -46,20 +50,19 @@ pub(super) fn examine(
         Ok(contents) => contents,
         Err(finding) => {
             findings.push(finding);
-            return Vec::new();
+            return Contents::default();
         }
     };
-    let is_encrypted = contents.as_ref().is_some_and(|contents| contents.is_encrypted);
     findings.push(match (&key, encryption.file()) {
         (None, _) => without_key(systems),
         (Some(_), Some(file)) if is_inside(file, &args.store.data) => Check::Encryption.problem(
             format!("{} is in the directory that it encrypts", file.display()),
             "keep the key elsewhere: a copy of the directory must not contain it",
         ),
-        (Some(_), _) if is_encrypted => Check::Encryption.ok("the store is encrypted, and the key fits"),
+        (Some(_), _) if contents.is_encrypted => Check::Encryption.ok("the store is encrypted, and the key fits"),
         (Some(_), _) => Check::Encryption.ok("a key is given; a new store is encrypted with it"),
     });
-    contents.map(|contents| contents.remembered).unwrap_or_default()
+    contents
 }
 
 fn without_key(systems: &[System]) -> Finding {
@@ -75,29 +78,35 @@ fn without_key(systems: &[System]) -> Finding {
     }
 }
 
-/// Opens the store, or asks the server that has it open; `None` if there is no store yet.
-fn contents(data: &Path, key: Option<&EncryptionKey>, is_safe_to_open: bool) -> Result<Option<Contents>, Finding> {
+/// Opens the store, or asks the server that has it open. Changes nothing: an older format stays what it is.
+fn contents(data: &Path, key: Option<&EncryptionKey>, is_safe_to_open: bool) -> Result<Contents, Finding> {
     let unknown = |why: String| Check::Encryption.unknown(format!("whether the key fits the store: {why}"));
     match is_store(data) {
         Ok(true) => {}
-        Ok(false) => return Ok(None),
+        Ok(false) => return Ok(Contents::default()),
         Err(error) => return Err(unknown(format!("{error:#}"))),
     }
     if let Ok(server) = Connection::open(data) {
-        return of_server(server, data, key).map(Some);
+        return of_server(server, data, key);
     }
     if !is_safe_to_open {
         return Err(unknown("correct the files first; the store is opened only then".to_owned()));
     }
-    let store = match open_for_maintenance(data, key.cloned()) {
+    let options = Options { sweep_interval: None, encryption_key: key.cloned(), upgrade: false, ..Options::default() };
+    let store = match EmbeddedStore::open(data, options) {
         Ok(store) => store,
         Err(error) if is_in_use(&error) => return Err(unknown(error.to_string())),
+        Err(error) if is_older_format(&error) => {
+            let remedy = "back it up before `nagaya serve` of this version starts there, and then run this again";
+            return Err(Check::Encryption.warning(format!("the store was not examined: {error}"), remedy));
+        }
         Err(error) => return Err(Check::Encryption.problem(format!("the store cannot be opened: {error}"), REMEDY)),
     };
     // What cannot be read is not known to be lost.
     let had = |name: &&str| store.remembers_file(name).unwrap_or(false);
     let remembered = keys::REMEMBERED.into_iter().filter(had).collect();
-    Ok(Some(Contents { is_encrypted: store.keyring().operator_key().is_some(), remembered }))
+    let is_encrypted = store.keyring().operator_key().is_some();
+    Ok(Contents { is_encrypted, remembered, store: Some(Arc::new(store)) })
 }
 
 fn of_server(server: Connection, data: &Path, key: Option<&EncryptionKey>) -> Result<Contents, Finding> {
@@ -118,12 +127,10 @@ fn of_server(server: Connection, data: &Path, key: Option<&EncryptionKey>) -> Re
             Err(error) => return refused(format!("the key does not fit the store that a server has open: {error}")),
         },
     };
-    let asked = Connection::open(data)
-        .and_then(|server| server.ask(&json!({ "do": "remembers", "files": keys::REMEMBERED }), &mut |_| {}));
-    // A server of another version does not know the question.
-    let known = asked.ok().and_then(|answer| answer["files"].as_array().cloned()).unwrap_or_default();
-    let remembered = keys::REMEMBERED.into_iter().filter(|name| known.iter().any(|known| known == name)).collect();
-    Ok(Contents { is_encrypted, remembered })
+    // What a server cannot say is not known to be lost.
+    let remembered = control::remembered_files(data, &keys::REMEMBERED).unwrap_or_default();
+    let store = ServerStore::connect(data).ok().map(|store| Arc::new(store) as Arc<dyn Store>);
+    Ok(Contents { is_encrypted, remembered, store })
 }
 
 fn is_inside(file: &Path, directory: &Path) -> bool {

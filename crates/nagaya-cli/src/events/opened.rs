@@ -5,11 +5,10 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use nagaya_events::{Inspector, Processor, ProcessorOptions, Projection};
 use nagaya_server::System;
-use nagaya_store::Store;
-use nagaya_tenancy::{Nagaya, Operator, Principal, Tenant};
+use nagaya_tenancy::{Nagaya, Operator, Tenant};
 
 use super::SystemArgs;
-use crate::{serve::StoreKind, source, store::is_store, systems};
+use crate::{serve, source, systems};
 
 /// A system on its store.
 pub(super) struct Opened {
@@ -20,31 +19,22 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// What is there already, to be looked at; `None` after showing what is wrong with the design.
-    pub(super) async fn open_read_only(at: &SystemArgs) -> anyhow::Result<Option<Self>> {
+    /// Opens a system whose store is there already; `None` after showing what is wrong with the design.
+    pub(super) async fn open(at: &SystemArgs) -> anyhow::Result<Option<Self>> {
         let Some(system) = read_system(at)? else { return Ok(None) };
-        Opened::open(at, system).await.map(Some)
+        Opened::open_system(at, system).await.map(Some)
     }
 
     /// The same for what needs the code that builds projections, with that code.
     pub(super) async fn with_projections(at: &SystemArgs) -> anyhow::Result<Option<(Self, Vec<Arc<dyn Projection>>)>> {
         let Some(system) = read_system(at)? else { return Ok(None) };
         let projections = required_projections(&system)?;
-        Ok(Some((Opened::open(at, system).await?, projections)))
+        Ok(Some((Opened::open_system(at, system).await?, projections)))
     }
 
-    async fn open(at: &SystemArgs, system: System) -> anyhow::Result<Self> {
-        // These commands never create a store.
-        if at.store.kind == StoreKind::Embedded && !is_store(&at.store.data)? {
-            bail!("{} is not the directory of a store; name it with --data", at.store.data.display());
-        }
-        let store = open(at).await?;
-        let System { name, design, projections, .. } = system;
-        let nagaya = Nagaya::open_with(design, store, at.store.audited_settings(&name).await?);
-        let unknown = || format!("there are no tables of {name} in {}", at.store.describe());
-        nagaya.ping_store().await.with_context(unknown)?;
-        at.store.continue_log(&nagaya, &name).await?;
-        Ok(Opened { name, nagaya, projections })
+    async fn open_system(at: &SystemArgs, system: System) -> anyhow::Result<Self> {
+        let nagaya = at.store.open_existing(&system).await?;
+        Ok(Opened { name: system.name, nagaya, projections: system.projections })
     }
 
     /// The kinds of aggregates that it has.
@@ -77,9 +67,7 @@ impl Opened {
 
     /// A handle that leaves a trace of what it is used for.
     pub(super) fn operator(&self, reason: &str) -> Operator {
-        // Not authenticated: anyone who can open the store.
-        let user = std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(|| "operator".to_owned());
-        self.nagaya.operator(reason, &Principal::new("", user.as_str()))
+        serve::operator(&self.nagaya, reason)
     }
 
     /// The same, within one tenant.
@@ -100,9 +88,6 @@ impl Opened {
 
 /// The system that is meant; `None` after showing what is wrong with its design.
 pub(super) fn read_system(at: &SystemArgs) -> anyhow::Result<Option<System>> {
-    if at.store.kind == StoreKind::Memory {
-        bail!("memory keeps nothing, so there are no events; choose embedded or dynamodb with --store");
-    }
     let Some(system) = source::system(&at.system, at.store.kind.engine(), &at.store.resources())? else {
         return Ok(None);
     };
@@ -125,9 +110,4 @@ pub(super) fn required_projections(system: &System) -> anyhow::Result<Vec<Arc<dy
         );
     }
     Ok(system.projections.clone())
-}
-
-/// Opens the store, or asks the server that has it.
-pub(super) async fn open(at: &SystemArgs) -> anyhow::Result<Arc<dyn Store>> {
-    at.store.open_beside_server().await.with_context(|| format!("{} cannot be opened", at.store.describe()))
 }

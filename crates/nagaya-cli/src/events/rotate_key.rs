@@ -26,7 +26,7 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let Some(opened) = Opened::open_read_only(&args.at).await? else { return Ok(Outcome::FoundProblem) };
+    let Some(opened) = Opened::open(&args.at).await? else { return Ok(Outcome::FoundProblem) };
     let Args { tenant: name, user, .. } = args;
     let aggregates = opened.sealing_aggregates()?;
     let tenant = opened.tenant("nagaya events rotate-key", name)?;

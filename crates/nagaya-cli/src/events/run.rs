@@ -1,17 +1,17 @@
 //! `nagaya events run`.
 
-use std::{io::Write as _, sync::Arc};
+use std::io::Write as _;
 
 use anyhow::Context as _;
 use futures_util::future::join_all;
+use nagaya_events::Processor;
 use nagaya_server::StopSignal;
-use nagaya_store::Store;
 use serde_json::json;
 
 use super::{SystemArgs, opened};
 use crate::{
     Outcome,
-    serve::{self, StoreKind, Tables},
+    serve::{self, KeyFiles, StoreKind, Tables},
 };
 
 /// Keep projections up to date with the events, until stopped
@@ -30,28 +30,33 @@ pub(super) struct Args {
     logs: serve::LogArgs,
 }
 
-/// Opens the store. A server that has it open does this work already.
-async fn open(at: &SystemArgs) -> anyhow::Result<Arc<dyn Store>> {
-    at.store.open().await.with_context(|| match at.store.kind {
-        StoreKind::Embedded => {
-            "a directory has one process at a time, and `nagaya serve` processes its events itself".to_owned()
-        }
-        _ => format!("{} cannot be opened", at.store.describe()),
-    })
-}
-
 pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     let at = &args.at;
     let Some(system) = opened::read_system(at)? else { return Ok(Outcome::FoundProblem) };
     let projections = opened::required_projections(&system)?;
     let _logs = args.logs.init()?;
-    let nagaya = at.store.open_system(&system, open(at).await?, Tables::Require { creates: false }).await?;
-    let opened = opened::Opened { name: system.name, nagaya, projections: projections.clone() };
-    let processors: Vec<_> = projections.iter().map(|each| opened.processor(each)).collect::<Result<_, _>>()?;
-    let names: Vec<_> = projections.iter().map(|each| each.entity()).collect();
+    at.store.require_existing()?;
+    // A server that has the directory open does this work already, and is not asked.
+    let store = at.store.open().await.with_context(|| match at.store.kind {
+        StoreKind::Embedded => {
+            "a directory has one process at a time, and `nagaya serve` processes its events itself".to_owned()
+        }
+        _ => format!("{} cannot be opened", at.store.describe()),
+    })?;
+    let nagaya = at.store.open_system(&system, store, Tables::Require { creates: false }, KeyFiles::Read).await?;
+    let opened = opened::Opened { name: system.name, nagaya, projections };
+    let processors = opened.projections.iter().map(|each| opened.processor(each)).collect::<Result<Vec<_>, _>>()?;
+    announce(at, &opened)?;
+    process(&processors).await;
+    Ok(Outcome::Fine)
+}
+
+/// Says what is processed.
+fn announce(at: &SystemArgs, opened: &opened::Opened) -> anyhow::Result<()> {
+    let names: Vec<_> = opened.projections.iter().map(|each| each.entity()).collect();
     if at.json {
-        let told = json!({ "system": opened.name, "projections": names });
-        writeln!(std::io::stdout().lock(), "{told}")?;
+        let line = json!({ "system": opened.name, "projections": names });
+        writeln!(std::io::stdout().lock(), "{line}")?;
     }
     let beside = match at.store.kind {
         StoreKind::Embedded => {
@@ -66,18 +71,21 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
         opened.name,
         at.store.describe()
     );
+    Ok(())
+}
 
-    let (tell, stop) = StopSignal::new();
+/// Processes events until the process is told to stop.
+async fn process(processors: &[Processor]) {
+    let (sender, stop) = StopSignal::new();
     let work = processors.iter().map(|processor| {
         let mut stop = stop.clone();
         async move { processor.run(stop.wait()).await }
     });
-    let told = async {
+    let stopping = async {
         serve::stop_signal().await;
         eprintln!("stops after the current batch");
         // Fails if all have ended already.
-        let _ = tell.send(true);
+        let _ = sender.send(true);
     };
-    tokio::join!(join_all(work), told);
-    Ok(Outcome::Fine)
+    tokio::join!(join_all(work), stopping);
 }

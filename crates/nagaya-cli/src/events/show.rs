@@ -35,7 +35,7 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let Some(opened) = Opened::open_read_only(&args.at).await? else { return Ok(Outcome::FoundProblem) };
+    let Some(opened) = Opened::open(&args.at).await? else { return Ok(Outcome::FoundProblem) };
     let aggregate = opened.aggregate(args.aggregate.as_deref())?;
     let inspector = opened.inspector(aggregate)?;
     let tenant = opened.tenant("nagaya events show", &args.tenant)?;

@@ -60,7 +60,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     if args.reason.as_deref().is_some_and(|reason| !is_reason(reason)) {
         bail!("give --reason with at least {MIN_REASON_CHARS} characters, and without control characters");
     }
-    let Some(opened) = Opened::open_read_only(&args.at).await? else { return Ok(Outcome::FoundProblem) };
+    let Some(opened) = Opened::open(&args.at).await? else { return Ok(Outcome::FoundProblem) };
     if let Some(tenant) = &args.tenant {
         // An impossible name would have no events for ever.
         opened.tenant("nagaya events tail", tenant)?;

@@ -36,7 +36,7 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
-    let Some(opened) = Opened::open_read_only(&args.at).await? else { return Ok(Outcome::FoundProblem) };
+    let Some(opened) = Opened::open(&args.at).await? else { return Ok(Outcome::FoundProblem) };
     match (&args.id, &args.tenant) {
         (Some(id), Some(tenant)) => verify_aggregate(args, &opened, tenant, id).await,
         _ => verify_all(args, &opened).await,

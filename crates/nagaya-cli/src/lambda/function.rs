@@ -8,7 +8,8 @@ use nagaya_tenancy::Nagaya;
 use super::{Args, api, stream};
 use crate::{
     Outcome,
-    serve::{Audiences, Tables},
+    key_file::KeyKind,
+    serve::{Audiences, CURSOR_KEY, KeyFiles, KeySource, Tables},
     source,
     systems::Resources,
 };
@@ -33,12 +34,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     if std::env::var_os("AWS_LAMBDA_RUNTIME_API").is_none() {
         bail!("AWS_LAMBDA_RUNTIME_API is not set: this runs inside of AWS Lambda; elsewhere use `nagaya serve {name}`");
     }
+    if let Function::Api = function {
+        check(args)?;
+    }
     // A function gets one request at a time.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let _logs = observe::init(observe::LogFormat::Json, &args.log)?;
     runtime.block_on(async {
-        let store = args.store.open().await?;
-        let nagaya = args.store.open_system(&system, store, Tables::Require { creates: false }).await?;
+        let (store, files) = (args.store.open().await?, KeyFiles::created_with_store(args.store.kind));
+        let nagaya = args.store.open_system(&system, store, Tables::Require { creates: false }, files).await?;
         match function {
             Function::Api => {
                 let (server, follower) = server(args, system, nagaya.clone()).await?;
@@ -50,18 +54,29 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// A server with the system at its root, and what keeps its revocations up to date.
-async fn server(args: &Args, system: System, nagaya: Nagaya) -> anyhow::Result<(Server, Option<RevocationFollower>)> {
-    let Some(issuer) = &args.issuer else {
+/// Refuses what the function of the API needs and does not have.
+fn check(args: &Args) -> anyhow::Result<()> {
+    if args.issuer.is_none() {
         bail!(
             "tokens of the local issuer are for development and are not accepted on Lambda. Name the issuer of your tokens \
              with NAGAYA_ISSUER and NAGAYA_AUDIENCE"
         );
-    };
+    }
+    let cursor_keys = args.store.key_source(KeyKind::Cursor)?;
+    if args.store.kind.is_in_cloud() && matches!(cursor_keys, KeySource::File(file) if !file.exists()) {
+        bail!("{CURSOR_KEY} is not set: without it, each instance refuses the cursors of the others");
+    }
+    Ok(())
+}
+
+/// A server with the system at its root, and what keeps its revocations up to date.
+async fn server(args: &Args, system: System, nagaya: Nagaya) -> anyhow::Result<(Server, Option<RevocationFollower>)> {
     let mut verifier = args.tokens.apply(Verifier::new(Claims::from_design(&system.design), Clock::system()));
-    let (issuer, audiences) = (Issuer::remote(issuer)?, Audiences::parse(&args.audience, &[&system.name])?);
-    for audience in audiences.of(&system.name) {
-        verifier = verifier.trust(&issuer, audience)?;
+    if let Some(issuer) = &args.issuer {
+        let (issuer, audiences) = (Issuer::remote(issuer)?, Audiences::parse(&args.audience, &[&system.name])?);
+        for audience in audiences.of(&system.name) {
+            verifier = verifier.trust(&issuer, audience)?;
+        }
     }
     let (revocations, follower) = args.tokens.revocations(&args.store, &nagaya, &system.name).await?;
     let verifier = verifier.revocations(&revocations);

@@ -22,7 +22,7 @@ use super::{
     report::{EntityReport, Report},
     seeders, tenants,
 };
-use crate::progress;
+use crate::{progress, serve::KeyFiles};
 
 /// How many items are written at the same time: a directory commits in groups, so many cost little more than one.
 const CONCURRENT_WRITES: usize = 64;
@@ -54,7 +54,7 @@ pub(super) async fn fill(args: &Args, system: &System) -> anyhow::Result<Report>
         bail!("the design takes only {} names of tenants that can be made up", names.len());
     }
     let store = args.store.open().await?;
-    let settings = args.store.audited_settings(&system.name).await?;
+    let settings = args.store.audited_settings(&system.name, KeyFiles::created_with_store(args.store.kind)).await?;
     let settings = Settings { clock: stamp::stamped_clock(), ids: stamp::stamped_ids(), ..settings };
     let nagaya = Nagaya::open_with(design.clone(), store, settings);
     nagaya.ensure_tables().await.with_context(|| format!("the tables of {} cannot be created", system.name))?;

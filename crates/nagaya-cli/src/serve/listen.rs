@@ -10,9 +10,11 @@ use nagaya_server::{
 use nagaya_store::{Clock, MeteredStore, Store};
 use tokio::net::TcpListener;
 
-use super::{Args, StoreArgs, StoreKind, limits::OnStoreFailure, prune, show, tokens::Audiences, watch};
+use super::{Args, KeyFiles, StoreArgs, StoreKind, limits::OnStoreFailure, prune, show, tokens::Audiences, watch};
 use crate::{
-    Outcome, source,
+    Outcome,
+    key_file::KeyKind,
+    source,
     systems::{self, Resources},
 };
 
@@ -63,13 +65,11 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     if let Some(tls) = tls {
         server.tls(tls);
     }
-    let alone = systems.len() == 1;
-    let mut served = Vec::new();
     let measured = Arc::new(MeteredStore::new(opening.await??));
     // After the store: no keys are created in a directory that is refused.
     let issuer = issuer(args, &url)?;
     args.store.remember_key(ISSUER_KEYS).await?;
-    if let Some(keys) = args.store.log_keys().await? {
+    if let Some(keys) = args.store.keys(KeyKind::Log, KeyFiles::Create).await? {
         server.log_key(keys);
     }
     if let Some(issuer) = &issuer {
@@ -80,22 +80,8 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
         }
     }
     server.show_store_metrics(Arc::clone(&measured));
-    let store: Arc<dyn Store> = measured;
-    for (given, system) in systems {
-        let nagaya = args.store.open_system(&system, Arc::clone(&store), args.tables()).await?;
-        let mount = if alone { String::new() } else { format!("/{}", system.name) };
-        let (revocations, follower) = args.network.tokens.revocations(&args.store, &nagaya, &system.name).await?;
-        if let Some(follower) = follower {
-            tokio::spawn(follower.follow());
-        }
-        let remote = remote.as_ref().map(|remote| (remote, audiences.of(&system.name)));
-        let verifier = verifier(args, &system, issuer.as_ref(), remote)?.revocations(&revocations);
-        // An issuer that cannot be reached is reported now, not with the first request.
-        verifier.fetch_keys().await;
-        tokio::spawn(prune::prune(nagaya.clone(), system.name.clone()));
-        let mounted = server.mount(&mount, system.clone(), nagaya, verifier);
-        served.push(Served { system, given, mount, store: Arc::clone(&store), mounted });
-    }
+    let trusted = Trusted { local: issuer.as_ref(), remote: remote.as_ref(), audiences: Some(&audiences) };
+    let served = mount(args, &mut server, measured, systems, &trusted).await?;
     // Before the banner: whoever stops the server after it gets an orderly stop.
     let stopped = stop_signal();
     let version = env!("CARGO_PKG_VERSION");
@@ -107,6 +93,33 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
         }
     }
     run(args, server, listener, stopped).await
+}
+
+/// Opens the systems on the store, and mounts them.
+async fn mount(
+    args: &Args,
+    server: &mut Server,
+    store: Arc<dyn Store>,
+    systems: Vec<(String, System)>,
+    trusted: &Trusted<'_>,
+) -> anyhow::Result<Vec<Served>> {
+    let alone = systems.len() == 1;
+    let mut served = Vec::new();
+    for (given, system) in systems {
+        let nagaya = args.store.open_system(&system, Arc::clone(&store), args.tables(), KeyFiles::Create).await?;
+        let mount = if alone { String::new() } else { format!("/{}", system.name) };
+        let (revocations, follower) = args.network.tokens.revocations(&args.store, &nagaya, &system.name).await?;
+        if let Some(follower) = follower {
+            tokio::spawn(follower.follow());
+        }
+        let verifier = verifier(args, &system, trusted)?.revocations(&revocations);
+        // An issuer that cannot be reached is reported now, not with the first request.
+        verifier.fetch_keys().await;
+        tokio::spawn(prune::prune(nagaya.clone(), system.name.clone()));
+        let mounted = server.mount(&mount, system.clone(), nagaya, verifier);
+        served.push(Served { system, given, mount, store: Arc::clone(&store), mounted });
+    }
+    Ok(served)
 }
 
 /// Serves until the process is told to stop, or its store has failed for good.
@@ -187,19 +200,23 @@ fn audiences(args: &Args, systems: &[(String, System)]) -> anyhow::Result<Audien
     }
 }
 
-/// Whose tokens a system accepts: those of the local issuer for the system, or those of the other one for its audiences.
-fn verifier(
-    args: &Args,
-    system: &System,
-    local: Option<&Arc<LocalIssuer>>,
-    remote: Option<(&Issuer, &[String])>,
-) -> Result<Verifier, IssuerError> {
+/// Whose tokens are accepted.
+#[derive(Default)]
+struct Trusted<'a> {
+    local: Option<&'a Arc<LocalIssuer>>,
+    remote: Option<&'a Issuer>,
+    /// The audiences of the remote issuer's tokens.
+    audiences: Option<&'a Audiences>,
+}
+
+/// Whose tokens a system accepts: of the local issuer those for the system, of the other one those for its audiences.
+fn verifier(args: &Args, system: &System, trusted: &Trusted<'_>) -> Result<Verifier, IssuerError> {
     let mut verifier = args.network.tokens.apply(Verifier::new(Claims::from_design(&system.design), Clock::system()));
-    if let Some(local) = local {
+    if let Some(local) = trusted.local {
         verifier = verifier.trust(&Issuer::local(local), &system.name)?;
     }
-    if let Some((remote, audiences)) = remote {
-        for audience in audiences {
+    if let (Some(remote), Some(audiences)) = (trusted.remote, trusted.audiences) {
+        for audience in audiences.of(&system.name) {
             verifier = verifier.trust(remote, audience)?;
         }
     }
@@ -267,7 +284,7 @@ mod tests {
         store.set_health(Health::Unavailable("the disk is gone".to_owned()));
         let nagaya = Nagaya::open(system.design.clone(), store);
         let mut server = server(&args, None).expect("the settings are fine");
-        let verifier = verifier(&args, &system, None, None).expect("no issuer");
+        let verifier = verifier(&args, &system, &Trusted::default()).expect("no issuer");
         server.mount("", system, nagaya, verifier);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         run(&args, server, listener, stop_signal()).await.expect("it runs")

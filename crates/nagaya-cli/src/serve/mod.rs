@@ -1,6 +1,8 @@
 //! `nagaya serve`: designs become APIs.
 
 mod directory;
+mod existing;
+mod keys;
 mod limits;
 mod listen;
 mod network;
@@ -20,10 +22,12 @@ use nagaya_tenancy::DEFAULT_AUDIT_RETENTION_DAYS;
 
 pub(super) use self::{
     directory::EmbeddedStoreArgs,
+    existing::operator,
+    keys::{AUDIT_KEY, CURSOR_KEY, KeyFiles, KeySource},
     listen::stop_signal,
     opened_store::OpenedStore,
     plans::PlanArgs,
-    store_args::{AUDIT_KEY, CURSOR_KEY, Tables, keys_in_variable},
+    store_args::Tables,
     tokens::{Audiences, TokenAgeArgs, TokenArgs},
 };
 use self::{

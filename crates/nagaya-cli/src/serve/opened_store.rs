@@ -31,6 +31,11 @@ impl OpenedStore {
         self.0.get().and_then(|opened| opened.store.upgrade())
     }
 
+    /// Whether this process has the store open, and no other process can.
+    pub(super) fn is_own(&self) -> bool {
+        self.store().is_some()
+    }
+
     /// Refuses to go on without a key file that the store once had: new keys would make everything invalid that was issued
     /// with the lost ones, and nobody would know why.
     pub(super) fn refuse_lost_key(&self, data: &Path, name: &str, new_keys: bool) -> anyhow::Result<()> {

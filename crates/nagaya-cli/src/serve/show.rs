@@ -28,39 +28,43 @@ pub(super) fn serving(
     served: &[Served],
     issuer: Option<&LocalIssuer>,
 ) -> anyhow::Result<()> {
-    let tokens = served.iter().map(|each| issuer.map(|issuer| issue_token(issuer, &each.system)).transpose());
-    let tokens = tokens.collect::<anyhow::Result<Vec<_>>>()?;
+    // A token is for a terminal alone: everything else that reads the standard error keeps it, such as logs.
+    let token = match (issuer, served.first()) {
+        (Some(issuer), Some(first)) if std::io::stderr().is_terminal() => Some(issue_token(issuer, &first.system)?),
+        _ => None,
+    };
     // The server runs even if nobody can see this.
-    let text = text(args, url, admin, served, &tokens, std::io::stderr().is_terminal());
+    let text = text(args, url, admin, served, token.as_deref(), issuer.is_some());
     let _ = write!(std::io::stderr().lock(), "{text}");
     // Last: a program that reads this may stop the process at once.
     if args.json {
-        let systems = served.iter().zip(&tokens).map(|(each, token)| json(url, each, token.as_deref()));
+        let systems = served.iter().map(|each| json(args, url, each, issuer.is_some()));
         let all = json!({ "url": url, "admin": format!("http://{admin}"), "systems": systems.collect::<Vec<_>>() });
         writeln!(std::io::stdout().lock(), "{all}")?;
     }
     Ok(())
 }
 
-fn json(url: &str, served: &Served, token: Option<&str>) -> Json {
+fn json(args: &Args, url: &str, served: &Served, is_development: bool) -> Json {
     let Served { system, mount, .. } = served;
+    let command = is_development.then(|| token_command(args, served)).flatten();
     json!({
         "name": system.name,
         "api": format!("{url}{mount}{}", system.design.http_prefix),
         "docs": format!("{url}{mount}/docs"),
         "openapi": format!("{url}{mount}/openapi.json"),
-        "token": token,
+        "tokenCommand": command,
     })
 }
 
-/// The banner. A token is shown on a terminal alone: everything else that reads the standard error keeps it, such as logs.
+/// The banner.
 fn text(
     args: &Args,
     url: &str,
     admin: SocketAddr,
     served: &[Served],
-    tokens: &[Option<String>],
-    is_terminal: bool,
+    token: Option<&str>,
+    is_development: bool,
 ) -> String {
     let mut out = String::new();
     let wide = served.iter().map(|each| each.system.name.len()).max().unwrap_or(0);
@@ -72,30 +76,35 @@ fn text(
         let _ = writeln!(out, "  {:wide$}  docs  {url}{mount}/docs", "");
     }
     let _ = writeln!(out, "\n  health, readiness and metrics: http://{admin}");
-    if let (Some(Served { system, given, mount, .. }), Some(Some(token))) = (served.first(), tokens.first()) {
-        let tenant = demo_tenant(&system.design);
-        if is_terminal {
-            let name = &system.name;
+    if let (Some(first), true) = (served.first(), is_development) {
+        let Served { system, mount, .. } = first;
+        let (name, tenant) = (&system.name, demo_tenant(&system.design));
+        if let Some(token) = token {
             let _ = writeln!(out, "\n  A token for {name} as tenant `{tenant}`, valid for 24 hours:\n\n{token}\n");
         }
         if let Some(path) = first_list(&system.design) {
             let call = format!("{url}{mount}{}{path}", system.design.http_prefix);
             let _ = writeln!(out, "  curl -H \"Authorization: Bearer $TOKEN\" {call}");
         }
-        // No other process has the keys of a server in memory.
-        if args.store.kind != StoreKind::Memory {
-            let role = full_role(&system.design).map(|role| format!(" --role {}", quoted(role))).unwrap_or_default();
-            let data = args.store.data.display().to_string();
-            let (name, tenant, data) = (quoted(given), quoted(&tenant), quoted(&data));
-            let _ = writeln!(
-                out,
-                "\n  {}, for any system, tenant and role:\n\n  TOKEN=$(nagaya token --system {name} --tenant \
-                 {tenant}{role} --data {data})\n",
-                if is_terminal { "Another token" } else { "A token" },
-            );
+        if let Some(command) = token_command(args, first) {
+            let command = command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+            let another = if token.is_some() { "Another token" } else { "A token" };
+            let _ = writeln!(out, "\n  {another}, for any system, tenant and role:\n\n  TOKEN=$({command})\n");
         }
     }
     out
+}
+
+/// The command that prints a token of a user who may do everything on the tenant's side of the walls; `None` for a server in
+/// memory, whose keys no other process has.
+fn token_command(args: &Args, served: &Served) -> Option<Vec<String>> {
+    let Served { system, given, .. } = served;
+    let tenant = demo_tenant(&system.design);
+    let mut command = vec!["nagaya", "token", "--system", given, "--tenant", &tenant];
+    command.extend(full_role(&system.design).into_iter().flat_map(|role| ["--role", role]));
+    let data = args.store.data.display().to_string();
+    command.extend(["--data", &data]);
+    (args.store.kind != StoreKind::Memory).then(|| command.into_iter().map(str::to_owned).collect())
 }
 
 /// A token of a user who may do everything on the tenant's side of the walls.

@@ -1,4 +1,4 @@
-//! The store of a system: opening it, and the keys beside it.
+//! The store of a system, and opening the system on it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,12 +7,12 @@ use nagaya_design::Engine;
 use nagaya_embedded::EmbeddedStore;
 use nagaya_server::System;
 use nagaya_store::Store;
-use nagaya_tenancy::{ErrorKind, KeySet, Nagaya, Principal, SecretKey, Settings};
+use nagaya_tenancy::{ErrorKind, Nagaya, Principal, Settings};
 
-use super::{StoreArgs, StoreKind};
+use super::{KeyFiles, StoreArgs, StoreKind};
 use crate::{
     control::{self, ServerStore},
-    key_file::{self, parse_key},
+    key_file::KeyKind,
     systems::{ObjectDirectory, Resources},
 };
 
@@ -37,6 +37,11 @@ impl StoreKind {
             StoreKind::Dynamodb => Engine::Dynamodb,
             StoreKind::Cosmos => Engine::Cosmos,
         }
+    }
+
+    /// Whether other processes, with directories of their own, use the same store.
+    pub(crate) fn is_in_cloud(self) -> bool {
+        matches!(self, StoreKind::Dynamodb | StoreKind::Cosmos)
     }
 }
 
@@ -108,8 +113,12 @@ impl StoreArgs {
     }
 
     /// The same with the keys of the operator log, for whatever writes to it. The store has to be open.
-    pub(crate) async fn audited_settings(&self, system: &str) -> anyhow::Result<Settings> {
-        Ok(Settings { audit_keys: self.audit_keys().await?, ..self.settings(system) })
+    pub(crate) async fn audited_settings(&self, system: &str, files: KeyFiles) -> anyhow::Result<Settings> {
+        let mut settings = self.settings(system);
+        if let Some(keys) = self.keys(KeyKind::Audit, files).await? {
+            settings.audit_keys = keys;
+        }
+        Ok(settings)
     }
 
     /// Continues an operator log whose key is lost, if `--new-keys` says so. The tables have to be there.
@@ -132,16 +141,12 @@ impl StoreArgs {
     /// In the cloud other servers may do that work, and this one goes on for tenants.
     async fn check_log_key(&self, nagaya: &Nagaya, system: &str) -> anyhow::Result<()> {
         match nagaya.check_log_key().await {
-            Err(error) if self.is_in_cloud() && matches!(error.kind(), ErrorKind::UnknownLogKey { .. }) => {
+            Err(error) if self.kind.is_in_cloud() && matches!(error.kind(), ErrorKind::UnknownLogKey { .. }) => {
                 tracing::error!(system, %error, "calls of operators and background work are refused");
                 Ok(())
             }
             checked => checked.with_context(|| format!("nobody could write to the operator log of {system}")),
         }
-    }
-
-    fn is_in_cloud(&self) -> bool {
-        matches!(self.kind, StoreKind::Dynamodb | StoreKind::Cosmos)
     }
 
     /// What systems need besides the store. Large objects are in a directory beside the store, or in memory like the store.
@@ -157,15 +162,19 @@ impl StoreArgs {
         system: &System,
         store: Arc<dyn Store>,
         tables: Tables,
+        files: KeyFiles,
     ) -> anyhow::Result<Nagaya> {
         let name = &system.name;
-        let mut settings = Settings { cursor_keys: self.cursor_keys().await?, ..self.audited_settings(name).await? };
-        if let Some(keys) = self.log_keys().await? {
+        let mut settings = self.audited_settings(name, files).await?;
+        if let Some(keys) = self.keys(KeyKind::Cursor, files).await? {
+            settings.cursor_keys = keys;
+        }
+        if let Some(keys) = self.keys(KeyKind::Log, files).await? {
             settings.log_keys = keys;
         }
         self.warn_if_not_encrypted(system);
         let nagaya = Nagaya::open_with(system.design.clone(), store, settings);
-        if let (StoreKind::Dynamodb | StoreKind::Cosmos, Tables::Require { creates }) = (self.kind, tables) {
+        if let (true, Tables::Require { creates }) = (self.kind.is_in_cloud(), tables) {
             let missing = nagaya.missing_tables().await;
             let missing = missing.with_context(|| format!("the tables of {name} cannot be looked for"))?;
             if !missing.is_empty() {
@@ -200,64 +209,6 @@ impl StoreArgs {
         )
     }
 
-    /// The keys that seal cursors: from the environment, so that several processes share them, or from the data directory, so
-    /// that cursors stay valid after a restart.
-    async fn cursor_keys(&self) -> anyhow::Result<KeySet> {
-        if let Some(keys) = keys_in_variable(CURSOR_KEY)? {
-            return Ok(KeySet::new(keys));
-        }
-        match self.kind {
-            StoreKind::Memory => Ok(Settings::default().cursor_keys),
-            _ => self.key_file("cursor.key").await,
-        }
-    }
-
-    /// The keys that the operator log is chained with: from the environment, so that several processes share them, or from the
-    /// data directory. Processes on a store in the cloud that share only the key of cursors get theirs from that.
-    async fn audit_keys(&self) -> anyhow::Result<KeySet> {
-        if let Some(keys) = keys_in_variable(AUDIT_KEY)? {
-            return Ok(KeySet::new(keys));
-        }
-        match self.kind {
-            StoreKind::Memory => Ok(Settings::default().audit_keys),
-            StoreKind::Embedded => self.key_file("audit.key").await,
-            StoreKind::Dynamodb | StoreKind::Cosmos => match keys_in_variable(CURSOR_KEY)? {
-                Some(keys) => {
-                    let derive = |key: &SecretKey| blake3::derive_key("nagaya 2026 the key of the operator log", key);
-                    Ok(KeySet::new(keys.iter().map(derive).collect()))
-                }
-                None => self.key_file("audit.key").await,
-            },
-        }
-    }
-
-    /// The keys of a file in the data directory, which is created unless the store has had it before.
-    async fn key_file(&self, name: &str) -> anyhow::Result<KeySet> {
-        self.refuse_lost_key(name)?;
-        let keys = key_file::load(&self.data.join(name))?;
-        self.remember_key(name).await?;
-        Ok(keys)
-    }
-
-    /// The keys that the users in logs are hashed with, so that the hash of a user is the same after a restart.
-    pub(super) async fn log_keys(&self) -> anyhow::Result<Option<KeySet>> {
-        match self.kind {
-            StoreKind::Memory => Ok(None),
-            // Nothing is lost with them, so new ones are created if they are gone.
-            _ => key_file::load(&self.data.join("log.key")).map(Some),
-        }
-    }
-
-    /// Refuses to go on without a key file that the store has had.
-    pub(super) fn refuse_lost_key(&self, name: &str) -> anyhow::Result<()> {
-        self.opened.refuse_lost_key(&self.data, name, self.directory.new_keys)
-    }
-
-    /// Records that a key file exists, so that its loss is noticed.
-    pub(super) async fn remember_key(&self, name: &str) -> anyhow::Result<()> {
-        self.opened.remember_key(&self.data, name).await
-    }
-
     /// Warns about tables that should be encrypted with a key of the operator.
     fn warn_if_not_encrypted(&self, system: &System) {
         if self.kind != StoreKind::Embedded || self.opened.is_encrypted() {
@@ -275,19 +226,6 @@ impl StoreArgs {
             );
         }
     }
-}
-
-/// The variable with the keys of cursors.
-pub(crate) const CURSOR_KEY: &str = "NAGAYA_CURSOR_KEY";
-/// The variable with the keys of the operator log.
-pub(crate) const AUDIT_KEY: &str = "NAGAYA_AUDIT_KEY";
-
-/// The keys in a variable, the newest first; `None` if it is not set.
-pub(crate) fn keys_in_variable(name: &str) -> anyhow::Result<Option<Vec<SecretKey>>> {
-    let Some(text) = std::env::var_os(name) else { return Ok(None) };
-    let keys = text.to_str().and_then(|text| text.split(',').map(|key| parse_key(key.trim())).collect());
-    let wrong = || format!("{name} is not 64 hexadecimal digits, or several such keys with commas between them");
-    keys.with_context(wrong).map(Some)
 }
 
 #[cfg(feature = "dynamodb")]

@@ -9,7 +9,7 @@ use std::{
 use nagaya_design::{Design, diff};
 use nagaya_server::System;
 
-use super::{StoreArgs, Tables, listen::Served};
+use super::{KeyFiles, StoreArgs, Tables, listen::Served};
 use crate::source;
 
 /// How often the file is checked.
@@ -46,7 +46,7 @@ async fn reload(path: &Path, store: &StoreArgs, tables: Tables, served: &mut Ser
         return Ok(false);
     }
     let system = System::named(&served.system.name, design);
-    let nagaya = store.open_system(&system, Arc::clone(&served.store), tables).await?;
+    let nagaya = store.open_system(&system, Arc::clone(&served.store), tables, KeyFiles::Create).await?;
     served.mounted.replace(system.clone(), nagaya);
     served.system = system;
     Ok(true)

@@ -14,7 +14,7 @@ use tokio::{net::TcpListener, runtime::Handle, sync::oneshot};
 
 use super::{
     Outcome,
-    serve::{EmbeddedStoreArgs, OpenedStore, StoreArgs, StoreKind, Tables},
+    serve::{EmbeddedStoreArgs, KeyFiles, OpenedStore, StoreArgs, StoreKind, Tables},
 };
 use crate::systems;
 
@@ -105,7 +105,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
 /// Starts a server for the check, which stops when the sender is dropped.
 async fn start_server(store: &StoreArgs, system: &System) -> anyhow::Result<(SmokeClient, oneshot::Sender<()>)> {
     let opened = store.open().await?;
-    let nagaya = store.open_system(system, Arc::clone(&opened), Tables::Create).await?;
+    let nagaya = store
+        .open_system(system, Arc::clone(&opened), Tables::Create, KeyFiles::created_with_store(store.kind))
+        .await?;
     let issuer = Arc::new(LocalIssuer::in_memory()?);
     let verifier = Verifier::new(Claims::from_design(&system.design), Clock::system());
     let verifier = verifier.trust(&Issuer::local(&issuer), &system.name)?;

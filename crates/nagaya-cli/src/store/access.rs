@@ -77,7 +77,7 @@ fn try_open(directory: &DirectoryArgs) -> anyhow::Result<Result<EmbeddedStore, n
 }
 
 /// Opens a store in which nothing expires meanwhile.
-pub(crate) fn open_for_maintenance(
+fn open_for_maintenance(
     data: &Path,
     encryption_key: Option<EncryptionKey>,
 ) -> Result<EmbeddedStore, nagaya_store::Error> {

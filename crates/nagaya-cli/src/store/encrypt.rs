@@ -97,7 +97,7 @@ fn finish(
         Access::Server(connection) => {
             // The socket belongs to the user of the server, and nobody else can connect to it.
             let digits = hex(key.bytes());
-            connection.ask(&json!({ "do": "change-key", "key": digits, "expected": expected }), progress)
+            Ok(connection.ask(&json!({ "do": "change-key", "key": digits, "expected": expected }), progress)?)
         }
     })?;
     let outcome = print(directory.json, &state, &show::encryption_text(&state), true)?;

@@ -15,7 +15,7 @@ mod verify_backup;
 use nagaya_embedded::verify_objects;
 use serde_json::json;
 
-pub(super) use self::access::{is_store, open_for_maintenance, read_small};
+pub(super) use self::access::{is_store, read_small};
 use self::{
     access::{Access, DirectoryArgs, access, open},
     failure::StoreFailure,
@@ -86,7 +86,7 @@ fn verify(directory: &DirectoryArgs) -> anyhow::Result<Outcome> {
     let keyring = access.keyring(directory)?;
     let mut found = with_progress("entries", |progress| match access {
         Access::Own(store) => Ok(show::findings_json(&store.verify(progress).map_err(StoreFailure::from)?)),
-        Access::Server(connection) => connection.ask(&json!({ "do": "verify" }), progress),
+        Access::Server(connection) => Ok(connection.ask(&json!({ "do": "verify" }), progress)?),
     })?;
     let objects = with_progress("objects", |progress| {
         Ok(verify_objects(&directory.data.join("objects"), &keyring, progress).map_err(StoreFailure::from)?)

@@ -40,7 +40,7 @@ pub(super) fn reindex(args: &ReindexArgs) -> anyhow::Result<Outcome> {
     let built = with_progress("tables", |progress| match access {
         Access::Own(store) => reindex_all(&store, table.as_deref(), index.as_deref(), progress),
         Access::Server(connection) => {
-            connection.ask(&json!({ "do": "reindex", "table": table, "index": index }), progress)
+            Ok(connection.ask(&json!({ "do": "reindex", "table": table, "index": index }), progress)?)
         }
     })?;
     let names: Vec<_> = built["tables"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
@@ -71,7 +71,7 @@ pub(super) fn repair(args: &RepairArgs) -> anyhow::Result<Outcome> {
     let access = access(&args.directory)?;
     let repaired = with_progress("entries", |progress| match access {
         Access::Own(store) => repair_all(&store, progress),
-        Access::Server(connection) => connection.ask(&json!({ "do": "repair" }), progress),
+        Access::Server(connection) => Ok(connection.ask(&json!({ "do": "repair" }), progress)?),
     })?;
     let remaining = show::findings_count(&repaired["remaining"]);
     let text = match (show::findings_count(&repaired["found"]), remaining) {

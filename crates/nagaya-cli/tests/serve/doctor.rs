@@ -1,6 +1,7 @@
 //! `nagaya doctor`: the checklist for production.
 
 mod files;
+mod running;
 mod store;
 
 use std::fs;

@@ -83,7 +83,9 @@ fn a_wrong_table_name_is_reported_and_creates_no_tables() {
         assert!(run.stderr.contains(part), "{part} is not in {run}");
     }
     // Commands without the flag do not mention it.
-    let run = nagaya_in(&[&["events", "run", "todo"][..], &at].concat(), "", &env);
+    let key = "0f".repeat(32);
+    let with_key = [&env[..], &[("NAGAYA_AUDIT_KEY", &*key)]].concat();
+    let run = nagaya_in(&[&["events", "run", "todo"][..], &at].concat(), "", &with_key);
     assert!(run.status == 2 && run.stderr.contains("nagaya tables apply"), "{run}");
     assert!(!run.stderr.contains("--create-tables"), "{run}");
     let asked = asked.lock().expect("no panic").clone();
@@ -111,6 +113,28 @@ fn tables_in_the_cloud_are_created_only_with_the_flag() {
     assert_eq!(serve(&args, &dynamodb).send("aiagent", "GET", "/agents", None).0, 200);
     // Once the tables exist, the flag is not needed.
     assert_eq!(serve(&args[..3], &dynamodb).send("aiagent", "GET", "/agents", None).0, 200);
+}
+
+/// Tables that differ from the design are found.
+#[test]
+fn doctor_compares_the_tables_with_the_design() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let local = DynamodbLocal::new("doctor");
+    let found = || {
+        let args = ["doctor", "aiagent", "--json", "--data", text(directory.path())];
+        let run = nagaya_in(&args, "", &local.variables());
+        let found: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{run}"));
+        let found = found["findings"].as_array().expect("a list").clone();
+        found.into_iter().find(|each| each["check"] == "Tables").expect("the section is there")
+    };
+    let missing = found();
+    assert_eq!(missing["state"], "problem", "{missing}");
+    assert!(missing["found"].as_str().is_some_and(|found| found.contains("differ from the design in")), "{missing}");
+    let design = "systems/aiagent/design/single.toml";
+    let applied = nagaya_in(&["tables", "apply", design, "--store", "dynamodb", "--yes"], "", &local.variables());
+    assert_eq!(applied.status, 0, "{applied}");
+    let there = found();
+    assert_eq!(there["state"], "ok", "{there}");
 }
 
 /// Servers on the same tables have different directories, so the list of revoked tokens is in the tables.
@@ -150,7 +174,8 @@ fn the_driver_is_chosen_by_the_environment() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     let local = DynamodbLocal::new("serve");
-    let dynamodb = local.variables();
+    let key = "0f".repeat(32);
+    let dynamodb = [&local.variables()[..], &[("NAGAYA_AUDIT_KEY", &*key)]].concat();
     let file = [("DATA_STORE_DRIVER", "file")];
     for (system, env) in [("aiagent", &dynamodb[..]), ("kondate", &dynamodb[..]), ("kondate", &file[..])] {
         let (list, title) = if system == "kondate" { ("/recipes", "title") } else { ("/agents", "name") };

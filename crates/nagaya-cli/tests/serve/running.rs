@@ -19,6 +19,8 @@ fn a_server_that_hits_the_file_size_limit_keeps_answering() {
     limited.args(["-c", "ulimit -f 1000; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_nagaya")]);
     let serving = ServeProcess::start(limited, &args);
     let todo = json!({ "title": "x".repeat(200) });
+    let made = nagaya(&["token", "--system", "todo", "--tenant", "f1", "--data", text(directory.path())]);
+    serving.use_token("todo", &made.stdout);
     let create = |_| serving.send("todo", "POST", "/todos", Some(&todo));
     let refused = (0..5_000).map(create).find(|(status, _)| *status != 201).expect("the files are full at some time");
     // The failed write may have been committed; later ones were not.
@@ -28,6 +30,30 @@ fn a_server_that_hits_the_file_size_limit_keeps_answering() {
         200 => Ok(()),
         status => Err(status.to_string()),
     });
+}
+
+/// The hash of a user in the logs changes, and nothing has to be restarted.
+#[cfg(unix)]
+#[test]
+fn a_running_server_uses_a_rotated_key_of_its_logs() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let mut serving = serve(&["todo", "--data", text(&data), "--log-format", "json"], &[]);
+    let mut user = || {
+        assert_eq!(serving.send("todo", "GET", "/todos", None).0, 200);
+        loop {
+            let line = serving.process.stderr_line().expect("a line of the log");
+            let line = serde_json::from_str::<Json>(&line).unwrap_or_default();
+            if let Some(user) = line["user"].as_str() {
+                return user.to_owned();
+            }
+        }
+    };
+    let before = user();
+    assert_eq!(user(), before);
+    let rotated = nagaya(&["keys", "rotate", "log", "--data", text(&data)]);
+    assert_eq!(rotated.status, 0, "{rotated}");
+    eventually(|| if user() == before { Err(before.clone()) } else { Ok(()) });
 }
 
 #[test]

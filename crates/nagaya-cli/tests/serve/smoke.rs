@@ -27,7 +27,7 @@ fn the_smoke_test_of_kondate_passes() {
     assert_eq!(serving.send("kondate", "GET", "/catalog/recipes", None), (200, json!({ "data": [] })));
 
     // The token of another system is refused, and the output names the step that failed.
-    let other = serving.token("todo").to_owned();
+    let other = serving.token("todo");
     let refused = nagaya(&["smoke", "kondate", "--url", url, "--token", &other]);
     assert_eq!(refused.status, 1, "{refused}");
     assert!(
@@ -43,8 +43,8 @@ fn the_smoke_test_refuses_a_user_with_data() {
     let serving = serve(&["kondate", "--data", text(directory.path())], &[]);
     let system = serving.system("kondate");
     let url = system["api"].as_str().expect("a URL").trim_end_matches("/v1");
-    let token = system["token"].as_str().expect("a token");
-    let go = || nagaya(&["smoke", "kondate", "--url", url, "--token", token]);
+    let token = serving.token("kondate");
+    let go = || nagaya(&["smoke", "kondate", "--url", url, "--token", &token]);
     let skipped = |output: &str| output.lines().filter(|line| line.trim_start().starts_with("skipped")).count();
 
     // A user without data can run it repeatedly; steps for two users are skipped.

@@ -44,11 +44,36 @@ fn the_commands_of_the_banner_work_when_pasted() {
     assert!(screen.contains("curl ") && !screen.contains("nagaya token"), "{screen}");
 }
 
+/// What is printed elsewhere than on a terminal is kept, for example by a log: a token in it would be everybody's.
+#[cfg(unix)]
+#[test]
+fn a_server_without_a_terminal_prints_no_token() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store: [&[&str]; 2] = [&["--data", text(directory.path())], &["--store", "memory"]];
+    for store in store {
+        let mut serving = serve(&[&["todo", "kondate", "--log", "trace"], store].concat(), &[]);
+        assert_eq!(serving.system("todo")["tokenCommand"].is_null(), store[0] == "--store", "{}", serving.info);
+        serving.process.terminate();
+        let (mut stdout, mut line) = (serving.info.to_string(), serving.process.read_line());
+        while !line.is_empty() {
+            stdout += &line;
+            line = serving.process.read_line();
+        }
+        let stderr = serving.process.rest_of_stderr();
+        assert!(stderr.contains("health, readiness and metrics"), "{stderr}");
+        // How every token starts: `{"` in Base64.
+        for printed in [stdout, stderr] {
+            assert!(!printed.contains("eyJ") && !printed.contains("\"token\":"), "{printed}");
+        }
+    }
+}
+
 /// Load balancers see that the server stops before it refuses connections.
 #[cfg(unix)]
 #[test]
 fn a_stopping_server_reports_not_ready_before_it_closes() {
-    let serving = serve(&["todo", "--store", "memory"], &[("NAGAYA_GRACE", "600")]);
+    let directory = tempfile::tempdir().expect("a directory");
+    let serving = serve(&["todo", "--data", text(directory.path())], &[("NAGAYA_GRACE", "600")]);
     let url = serving.url();
     let ask = |path: &str| send_request("GET", &format!("{url}{path}"), None, None);
     eventually(|| match ask("/readyz").0 {
@@ -96,6 +121,27 @@ fn a_server_logs_start_readiness_and_stop() {
     assert_eq!(logged[1]["systems"], 5);
     assert!(logged[1]["ms"].is_u64() && logged[3]["ms"].is_u64(), "{logged:?}");
     assert_eq!(serving.process.wait(), Some(0));
+}
+
+/// A directory of development may become one of production: tokens that were printed there open nothing any more.
+#[test]
+fn a_production_server_refuses_tokens_of_its_local_issuer() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (data, elsewhere) = (directory.path().join("data"), directory.path().join("issuer"));
+    let serving = serve(&["todo", "--data", text(&data)], &[]);
+    let local = serving.token("todo");
+    assert_eq!(serving.send_with(&local, "todo", "GET", "/todos", None).0, 200);
+    assert_eq!(serving.process.stop(), Some(0));
+
+    let issuer = serve(&["todo", "--data", text(&elsewhere)], &[]);
+    let production = ["todo", "--data", text(&data), "--issuer", issuer.url(), "--audience", "todo"];
+    let serving = serve(&production, &[]);
+    assert!(serving.system("todo")["tokenCommand"].is_null());
+    let made = nagaya(&["token", "--system", "todo", "--tenant", "demo", "--data", text(&data)]);
+    for token in [&local, made.stdout.trim()] {
+        assert_eq!(serving.send_with(token, "todo", "GET", "/todos", None).0, 401);
+    }
+    assert_eq!(serving.send_with(&issuer.token("todo"), "todo", "GET", "/todos", None).0, 200);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command, time::Duration};
 
-use nagaya_testing::{Process, eventually, send_request};
+use nagaya_testing::{Process, ServeProcess, eventually, send_request};
 use serde_json::{Value, json};
 
 use super::{common::nagaya, serve, text};
@@ -37,8 +37,69 @@ fn one_command_serves_every_system_with_documentation_and_a_token() {
     assert_eq!(send_request("GET", &format!("{url}/readyz"), None, None).0, 200);
     // A token is valid for its own system only.
     let token = serving.token("aiagent");
-    assert_eq!(send_request("GET", &format!("{url}/kondate/v1/recipes"), Some(token), None).0, 401);
+    assert_eq!(send_request("GET", &format!("{url}/kondate/v1/recipes"), Some(&token), None).0, 401);
     assert_eq!(serving.process.stop(), Some(0));
+}
+
+/// Buys a recipe; the status and the body.
+fn purchase(serving: &ServeProcess, token: &str, recipe: &Value) -> (u16, Value) {
+    let api = serving.system("kondate")["api"].as_str().expect("a URL");
+    let body = json!({ "targetType": "RECIPE", "targetId": recipe }).to_string();
+    let config = ureq::Agent::config_builder().http_status_as_error(false).build();
+    let request = ureq::Agent::new_with_config(config)
+        .post(format!("{api}/purchases"))
+        .header("authorization", format!("Bearer {token}"))
+        .header("idempotency-key", recipe.as_str().expect("an id"))
+        .header("content-type", "application/json");
+    let mut response = request.send(&body).expect("a response");
+    let text = response.body_mut().read_to_string().expect("a body");
+    (response.status().as_u16(), serde_json::from_str(&text).expect("JSON"))
+}
+
+/// Payments that cost nothing are for development. In production every payment is declined.
+#[test]
+fn payments_are_declined_in_production_and_free_in_development() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (data, issuer) = (directory.path().join("data"), directory.path().join("issuer"));
+    let seeded = nagaya(&["seed", "kondate", "--tenants", "2", "--data", text(&data)]);
+    assert_eq!(seeded.status, 0, "{seeded}");
+    let card = json!({ "token": "tok_jcb" });
+    let issuer = serve(&["kondate", "--data", text(&issuer)], &[]);
+
+    let serving = serve(&["kondate", "--data", text(&data)], &[]);
+    let offers = serving.send("kondate", "GET", "/catalog/recipes?limit=100", None).1;
+    let offers = offers["data"].as_array().expect("a list").iter();
+    let offers: Vec<_> =
+        offers.filter(|each| each["price"].as_u64() > Some(0) && each["creatorId"] != "demo").collect();
+    assert_eq!(serving.send("kondate", "POST", "/payment-methods", Some(&card)).0, 201);
+    let (status, bought) = purchase(&serving, &serving.token("kondate"), &offers[0]["recipeId"]);
+    assert_eq!((status, &bought["data"]["status"]), (201, &json!("paid")), "{bought}");
+    assert_eq!(serving.process.stop(), Some(0));
+
+    let production = ["kondate", "--data", text(&data), "--issuer", issuer.url(), "--audience", "kondate"];
+    let serving = serve(&production, &[]);
+    serving.use_token("kondate", &issuer.token("kondate"));
+    let (status, declined) = serving.send("kondate", "POST", "/payment-methods", Some(&json!({ "token": "tok_visa" })));
+    let reason = "Payments are not set up on this server.";
+    assert_eq!((status, &declined["detail"]), (402, &json!(reason)), "{declined}");
+    // The card is one of the provider of development, and pays nothing here.
+    let (status, declined) = purchase(&serving, &issuer.token("kondate"), &offers[1]["recipeId"]);
+    assert_eq!((status, &declined["code"]), (409, &json!("other_provider")), "{declined}");
+    assert_eq!(serving.send("kondate", "GET", "/subscription/plans", None).1["data"], json!([]));
+}
+
+/// Nobody could pay for a plan.
+#[test]
+fn subscription_plans_are_refused_in_production() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("plans.json");
+    fs::write(&file, r#"[{ "name": "gold", "price": 1200, "periodDays": 90 }]"#).expect("a file");
+    let issuer = ["--issuer", "https://id.example.com", "--audience", "kondate", "--data", text(directory.path())];
+    for command in ["serve", "doctor"] {
+        let run = nagaya(&[&[command, "kondate", "--subscription-plans", text(&file)], &issuer[..]].concat());
+        assert_ne!(run.status, 0, "{run}");
+        assert!(run.to_string().contains("declines all payments in production"), "{run}");
+    }
 }
 
 /// Proves the part of K13 that the operator sets the plans, by a flag or its variable.
@@ -48,8 +109,9 @@ fn subscription_plans_are_read_from_a_file() {
     let file = directory.path().join("plans.json");
     fs::write(&file, r#"[{ "name": "gold", "price": 1200, "periodDays": 90 }]"#).expect("a file");
     let gold = json!([{ "name": "gold", "price": 1200, "currency": "JPY", "periodDays": 90, "trial": false }]);
+    let data = directory.path().join("data");
     let plans = |args: &[&str], env: &[(&str, &str)]| {
-        let serving = serve(&[&["kondate", "--store", "memory"], args].concat(), env);
+        let serving = serve(&[&["kondate", "--data", text(&data)], args].concat(), env);
         let (status, body) = serving.send("kondate", "GET", "/subscription/plans", None);
         assert_eq!(status, 200, "{body}");
         assert_eq!(serving.process.stop(), Some(0));
@@ -155,7 +217,8 @@ fn a_custom_design_is_served_and_reloaded_when_it_changes() {
     let directory = tempfile::tempdir().expect("a directory");
     let design = directory.path().join("notes.toml");
     fs::write(&design, NOTES).expect("a file");
-    let serving = serve(&[text(&design), "--store", "memory", "--watch"], &[]);
+    let data = directory.path().join("data");
+    let serving = serve(&[text(&design), "--data", text(&data), "--watch"], &[]);
     let post = |body: Value| serving.send("notes", "POST", "/notes", Some(&body));
     assert_eq!(post(json!({ "text": "a" })).0, 201);
     assert_eq!(post(json!({ "text": "a", "pinned": true })).0, 422);

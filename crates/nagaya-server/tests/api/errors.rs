@@ -42,6 +42,39 @@ fn the_tenant_comes_from_the_token_and_from_nowhere_else() {
 }
 
 #[test]
+fn no_header_and_no_path_chooses_the_tenant() {
+    let server = desk();
+    let (t1, t2) = (server.user_with("t1", "u1", &["admin"]), server.user_with("t2", "u2", &["admin"]));
+    let theirs = t2.post("/v1/tickets", &json!({ "subject": "theirs" }));
+    let theirs = theirs.header("location").expect("a location");
+    for name in ["tenantid", "tenant-id", "x-tenant-id", "x-tenant", "nagaya-tenant", "x-forwarded-tenant"] {
+        let client = t1.with_header(name, "t2");
+        client.get(theirs).expect_problem(404, "not_found");
+        assert_eq!(client.get("/v1/tickets").list(), [] as [serde_json::Value; 0], "{name}");
+        let made = client.post("/v1/tickets", &json!({ "subject": "ours" }));
+        assert_eq!(made.expect_data(201)["tenantId"], "t1", "{name}");
+        assert_eq!(client.delete(made.header("location").expect("a location")).status, 204);
+    }
+    let (_, id) = theirs.rsplit_once('/').expect("an id");
+    for path in [
+        "/v1/t2/tickets".to_owned(),
+        "/t2/v1/tickets".to_owned(),
+        "/v1/tenants/t2/tickets".to_owned(),
+        "/v1/tickets;tenantId=t2".to_owned(),
+        format!("/v1/tickets/t2/{id}"),
+        format!("/v1/tickets/t2%2F{id}"),
+        format!("/v1/tickets/TENANT%23t2%23{id}"),
+        format!("/v1/../t2/tickets/{id}"),
+    ] {
+        for method in ["GET", "DELETE"] {
+            let answer = t1.send(method, &path, None);
+            assert!(matches!(answer.status, 400 | 404 | 405), "{method} {path}: {}", answer.status);
+        }
+    }
+    assert_eq!(t2.get(theirs).expect_data(200)["subject"], "theirs");
+}
+
+#[test]
 fn a_body_that_is_not_an_object_is_refused() {
     let server = desk();
     let t1 = server.user_with("t1", "u1", &["admin"]);

@@ -11,7 +11,7 @@ mod referrers;
 mod verify_log;
 
 pub use self::{
-    audit_log::LogPage,
+    audit_log::{LogListing, LogPage},
     list::list_query,
     list_request::{List, Page},
     verify_log::{LogFinding, LogFindingKind, LogHead, LogReport},

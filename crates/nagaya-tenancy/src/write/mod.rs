@@ -53,7 +53,7 @@ impl Session {
         Box::pin(self.commit_entries(entries)).await
     }
 
-    /// Records that an operator is about to read the operators' log.
+    /// Records what an operator is about to do with the operator log, or with the archive of audits.
     pub(crate) async fn audit_log_reading(&self, verb: &str) -> Result<(), Error> {
         self.append_log(&[audit::reading_entry(self, verb)]).await
     }

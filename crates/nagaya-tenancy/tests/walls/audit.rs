@@ -217,6 +217,26 @@ async fn the_log_is_paged_between_two_instants() {
     assert_eq!(foreign.code(), "bad_cursor");
 }
 
+/// Who reads a long log must not make it longer with every page.
+#[tokio::test]
+async fn a_listing_is_one_entry_however_many_pages_it_has() {
+    let nagaya = open(design("todo/todo")).await;
+    let within = operator(&nagaya, "many changes").as_tenant("f-1").expect("a tenant");
+    for _ in 0..230 {
+        within.list(&List::by("todos_active")).await.expect("a page");
+    }
+    let mut listing = operator(&nagaya, "a look at the log").list_log(0, i64::MAX).await.expect("a listing");
+    let (mut pages, mut entries) = (0, Vec::new());
+    while let Some(page) = listing.next_page().await.expect("a page") {
+        pages += 1;
+        entries.extend(page);
+    }
+    let count = |action: &str| entries.iter().filter(|entry| entry.action == action).count();
+    assert_eq!((pages, count("todo.list"), count("audit.list")), (3, 230, 1));
+    let refused = operator(&nagaya, "short").list_log(0, 1).await.expect_err("no reason");
+    assert_eq!(refused.code(), "no_reason");
+}
+
 fn now() -> i64 {
     nagaya_store::Clock::system().millis()
 }

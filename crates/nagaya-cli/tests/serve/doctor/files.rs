@@ -105,6 +105,31 @@ fn settings_that_are_not_safe_are_found() {
     check("Age of tokens and keys", &args(&["--max-token-age", "8d"]), "warning", "8 days");
 }
 
+#[test]
+fn settings_of_proxies_and_pages_of_other_origins_are_verified() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let args = |more: &[&'static str]| [&["todo", "--data", text(&data)], more].concat();
+    check("Proxies", &args(&["--behind-proxy"]), "warning", "share its limit");
+    check("Proxies", &args(&["--trusted-proxies", "1"]), "warning", "can choose its address");
+    check("Proxies", &args(&["--behind-proxy", "--trusted-proxies", "1"]), "ok", "1 trusted");
+    check("CORS", &args(&["--cors-origin", "*"]), "problem", "cannot be allowed");
+    check("CORS", &args(&["--cors-origin", "https://app.example.com"]), "ok", "https://app.example.com");
+}
+
+#[test]
+fn a_disk_that_is_nearly_full_is_found() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let found_with =
+        |least: u64| found("Disk space", &["todo", "--data", text(&data), "--min-free-space", &least.to_string()]);
+    let free = nagaya::embedded::available_bytes(directory.path()).expect("it is known here");
+    // Other tests use the disk too.
+    for (least, state) in [(0, "warning"), (1, "ok"), (free / 4 * 3, "warning"), (free.saturating_mul(4), "problem")] {
+        assert_eq!(found_with(least)[0].0, state, "{least} of {free}");
+    }
+}
+
 /// Neither `doctor` nor the refusal of `serve` shows a secret of the settings.
 #[test]
 fn secrets_in_settings_are_not_shown() {

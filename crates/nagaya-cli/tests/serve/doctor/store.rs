@@ -8,7 +8,10 @@ use std::{
 use tempfile::TempDir;
 
 use super::{doctor, doctor_in, having, restrict};
-use crate::{serve, text};
+use crate::{
+    common::{nagaya, root},
+    serve, text,
+};
 
 /// A directory for stores and keys.
 struct Place(TempDir);
@@ -102,6 +105,7 @@ fn a_key_file_that_is_gone_is_a_problem() {
         fs::rename(&kept, &file).expect("it is there");
     }
     drop(server);
+    let key = fs::read_to_string(place.data().join("audit.key")).expect("it is there");
     fs::remove_file(place.data().join("audit.key")).expect("it is there");
     let (state, what) = place.found("Keys", None);
     assert_eq!(state, "problem", "{what}");
@@ -110,7 +114,7 @@ fn a_key_file_that_is_gone_is_a_problem() {
     assert!(having(&found, "warning").iter().any(|(check, _)| *check == "Keys"), "{found:?}");
     assert!(!place.data().join("audit.key").exists(), "nothing is created");
     // The key of a variable needs no file.
-    let (_, found) = doctor_in(&arguments(&place.data(), None), &[("NAGAYA_AUDIT_KEY", &"0f".repeat(32))]);
+    let (_, found) = doctor_in(&arguments(&place.data(), None), &[("NAGAYA_AUDIT_KEY", key.trim())]);
     assert!(having(&found, "ok").iter().any(|(check, _)| *check == "Keys"), "{found:?}");
 }
 
@@ -138,6 +142,47 @@ fn a_malformed_key_is_a_problem() {
             assert!(!is_fine && problems.iter().any(is_named), "{problems:?}");
         }
     }
+}
+
+/// `nagaya serve` refuses a directory whose operator log goes on with a key that it does not have.
+#[test]
+fn an_operator_log_with_an_unknown_key_is_a_problem() {
+    let place = Place::new();
+    let data = place.data();
+    let server = serve(&arguments(&data, None), &[]);
+    // An entry of the operator log.
+    assert_eq!(nagaya(&["events", "verify", "todo", "--data", text(&data)]).status, 0);
+    assert_eq!(place.found("Keys", None).0, "ok");
+    let another = "1f".repeat(32);
+    // A server has the directory open, and answers.
+    let (_, found) = doctor_in(&arguments(&data, None), &[("NAGAYA_AUDIT_KEY", &another)]);
+    let is_found = |(check, what): &(&str, &str)| *check == "Keys" && what.contains("which is not known here");
+    assert!(having(&found, "problem").iter().any(is_found), "{found:?}");
+    assert_eq!(server.process.stop(), Some(0));
+
+    fs::write(data.join("audit.key"), another).expect("a file");
+    let (state, what) = place.found("Keys", None);
+    assert!(state == "problem" && what.contains("the operator log of todo ends with an entry of the key"), "{what}");
+    let run = nagaya(&[&["serve", "--port", "0"], &arguments(&data, None)[..]].concat());
+    assert_ne!(run.status, 0, "{run}");
+    let (_, found) = doctor(&[&arguments(&data, None)[..], &["--new-keys"]].concat());
+    assert!(having(&found, "warning").iter().any(is_found), "{found:?}");
+}
+
+/// An upgrade would keep an earlier version from opening the directory: `doctor` leaves it as it is.
+#[cfg(unix)]
+#[test]
+fn a_directory_of_an_older_format_is_reported_and_not_upgraded() {
+    let place = Place::new();
+    let data = place.data();
+    let run = |line: &str| std::process::Command::new("sh").args(["-c", line]).status().expect("a shell").success();
+    let fixture = root().join("crates/nagaya-embedded/tests/formats/1");
+    assert!(run(&format!("cp -R {} {d} && chmod -R u+rwX,go= {d}", fixture.display(), d = data.display())));
+    for _ in 0..2 {
+        let (state, what) = place.found("Encryption at rest", None);
+        assert!(state == "warning" && what.contains("has format 1"), "{what}");
+    }
+    assert!(!data.join("acknowledged").exists());
 }
 
 /// On a store that servers share, the key of the operator log is derived from that of cursors.

@@ -14,7 +14,7 @@ use crate::{
     files,
     layout::{self, Keyspace},
     options::Options,
-    record::COMMIT_KEY_KEY,
+    record::{self, COMMIT_KEY_KEY, FORMAT_KEY},
     storage::commit_tag::{Commit, CommitKey},
 };
 
@@ -95,6 +95,11 @@ impl Database {
     /// The key of the commits, if the directory has one.
     pub(super) fn commit_key(&self) -> Result<Option<CommitKey>, Error> {
         Ok(self.get(Keyspace::Meta, COMMIT_KEY_KEY)?.and_then(|bytes| CommitKey::from_bytes(&bytes)))
+    }
+
+    /// The format of the directory.
+    pub(super) fn format(&self) -> Result<Option<u32>, Error> {
+        self.get(Keyspace::Meta, FORMAT_KEY)?.map(|bytes| record::decode(&bytes)).transpose()
     }
 
     fn get(&self, keyspace: Keyspace, key: &[u8]) -> Result<Option<fjall::Slice>, Error> {

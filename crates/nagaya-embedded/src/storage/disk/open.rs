@@ -22,6 +22,7 @@ use crate::{
         journal::{self, Journals},
         manifest,
     },
+    upgrade,
 };
 
 /// The file that exists beside the data until it is complete.
@@ -83,6 +84,9 @@ impl Disk {
         }
         manifest::check(&data)?;
         let database = Database::open(&data, options)?;
+        if !options.upgrade {
+            upgrade::refuse_older(database.format()?)?;
+        }
         database.check_oldest(journals.first, directory)?;
         let found = database.last_commit()?;
         // Sorted files may contain commits that the journals have lost: a disk may lose one file and keep another.

@@ -11,7 +11,7 @@ use nagaya_store::{Condition, Item, Key, Scan, Value, Write, WriteSet, limits};
 
 use self::run::Run;
 use crate::{
-    Error, Nagaya, Principal, TenancyFuture,
+    Error, Nagaya, Operator, Principal, TenancyFuture,
     compiled::CompiledEntity,
     scope::Scope,
     session::{OwnItems, Session},
@@ -49,19 +49,24 @@ impl Nagaya {
     /// without an archive.
     ///
     /// It reads the whole table of the entries. A server does this in the background with an [`AuditArchiver`]; where there is
-    /// none, such as on AWS Lambda, call it once a day.
+    /// none, such as on AWS Lambda, call it once a day, or run `nagaya audit archive`.
     pub fn archive_audits(&self) -> TenancyFuture<'_, usize> {
         Box::pin(async move {
             let Some(archive) = Archive::new(&self.state())? else { return Ok(0) };
-            let (mut moved, mut after) = (0, None);
-            loop {
-                let page = archive.move_page(after).await?;
-                moved += page.0;
-                after = page.1;
-                if after.is_none() {
-                    return Ok(moved);
-                }
-            }
+            archive.move_all(&|_| {}).await
+        })
+    }
+}
+
+impl Operator {
+    /// Does the same as [`Nagaya::archive_audits`] as an operator: it is an entry of the operator log. `progress` gets how many
+    /// entries have moved, after each page.
+    pub fn archive_audits<'a>(&'a self, progress: &'a (dyn Fn(usize) + Sync)) -> TenancyFuture<'a, usize> {
+        Box::pin(async move {
+            self.0.require_reason()?;
+            self.0.audit_log_reading("archive").await?;
+            let Some(archive) = Archive::new(&self.0.state)? else { return Ok(0) };
+            archive.move_all(progress).await
         })
     }
 }
@@ -132,6 +137,20 @@ impl Archive {
 
     fn state(&self) -> &TenancyState {
         &self.session.state
+    }
+
+    /// Moves all old entries; how many there were.
+    async fn move_all(&self, progress: &(dyn Fn(usize) + Sync)) -> Result<usize, Error> {
+        let (mut moved, mut after) = (0, None);
+        loop {
+            let page = self.move_page(after).await?;
+            moved += page.0;
+            progress(moved);
+            after = page.1;
+            if after.is_none() {
+                return Ok(moved);
+            }
+        }
     }
 
     /// Moves the old entries of a page; how many, and where the next page starts.
