@@ -81,7 +81,6 @@ fn an_invitation_is_accepted_by_its_person_with_its_secret_only() {
     let answers = [
         answer("u1", "k1", "t1", "another"),
         answer("u1", "k1", "t2", SECRET),
-        answer("u1", "k1", "system", SECRET),
         answer("u1", "k9", "t1", SECRET),
         answer("u1", "k2", "t1", SECRET),
         answer("u1", "k3", "t1", SECRET),
@@ -89,6 +88,12 @@ fn an_invitation_is_accepted_by_its_person_with_its_secret_only() {
         answer("nobody", "k1", "t1", SECRET),
     ];
     assert!(answers.iter().all(|each| *each == answers[0]), "{answers:?}");
+    // What cannot be a tenant's id is refused with and without an invitation.
+    for id in ["k1", "k9"] {
+        let body = json!({ "tenantId": "system", "secret": SECRET });
+        let refused = server.user_without_tenant("u1").post(&format!("/invitations/{id}/accept"), &body);
+        assert_eq!(refused.expect_problem(422, "invalid"), ["/tenantId"]);
+    }
     assert_eq!(memberships(&server, "u1"), (vec![], vec![]));
     assert_eq!(admin.get("/users/u1").expect_data(200)["status"], "invited");
 
