@@ -117,3 +117,21 @@ fn users_without_a_status_are_members() {
     server.admin("t1").patch("/users/old", &json!({ "name": "Older" })).expect_data(200);
     assert_eq!(memberships(&server, "old").0, [json!("t1")]);
 }
+
+#[test]
+fn an_invitation_of_a_disabled_tenant_is_accepted_when_the_tenant_is_enabled_again() {
+    let server = in_memory("single");
+    let (admin, operator) = (server.admin("t1"), server.client_of_operator("op-1"));
+    admin.post("/tenants", &json!({ "name": "One" })).expect_data(201);
+    admin.post("/users", &user("u1")).expect_data(201);
+    admin.post("/tokens", &invitation("k1", "u1")).expect_data(201);
+    let accept = || {
+        let body = json!({ "tenantId": "t1", "secret": SECRET });
+        server.user_without_tenant("u1").post("/invitations/k1/accept", &body)
+    };
+    operator.patch("/all-tenants/t1", &json!({ "enabled": false })).expect_data(200);
+    accept().expect_problem(404, "not_found");
+    assert_eq!(memberships(&server, "u1"), (vec![], vec![]));
+    operator.patch("/all-tenants/t1", &json!({ "enabled": true })).expect_data(200);
+    accept().expect_data(200);
+}
