@@ -10,7 +10,7 @@ use std::{
 
 use common::{nagaya, root};
 use nagaya::{
-    List, Nagaya, Principal, Record, Settings, Tenant, design,
+    List, Nagaya, Principal, Record, RecordOwner, Settings, Tenant, design,
     embedded::{EmbeddedStore, Options},
     store::{Item, Scan, Store as _},
 };
