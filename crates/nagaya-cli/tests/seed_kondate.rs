@@ -10,7 +10,7 @@ use std::{
 
 use common::{nagaya, root};
 use nagaya::{
-    List, Nagaya, Principal, Record, Settings, Tenant, design,
+    List, Nagaya, Principal, Record, RecordOwner, Settings, Tenant, design,
     embedded::{EmbeddedStore, Options},
     store::{Item, Scan, Store as _},
 };
@@ -156,6 +156,13 @@ async fn the_seed_data_of_a_user_is_consistent() {
         assert!(subscription.text("currentPeriodEnd") > Some(UNTIL));
         let purchases = by("purchases").await;
         assert!(texts(&purchases, "targetType").is_superset(&BTreeSet::from(["RECIPE", "SUBSCRIPTION"])));
+        // The product finds what was bought by its target.
+        for purchase in purchases.iter().filter(|purchase| purchase.contains_key("targetId")) {
+            let said = |field: &str| purchase[field].as_str().expect("a text").to_owned();
+            let name = format!("bought-{}-{}", said("targetType"), said("targetId"));
+            let bought = tenant.side_record("purchase", RecordOwner::Tenant, &name).await.expect("an answer");
+            assert_eq!(bought.expect(&name).text("purchaseId"), Some(&*said("purchaseId")));
+        }
         let profile = tenant.get("profile", &[]).await.expect("a profile");
         assert!(profile.text("displayName").is_some_and(|name| !name.is_ascii()));
     }

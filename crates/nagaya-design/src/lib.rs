@@ -94,6 +94,7 @@ mod reference;
 mod resolve;
 mod role;
 mod template;
+mod tenant_id;
 mod text_syntax;
 mod tree;
 mod value_schema;

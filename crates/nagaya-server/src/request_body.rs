@@ -33,7 +33,7 @@ pub trait RequestBody: DeserializeOwned + Serialize {
 pub struct BodyField {
     /// Its name in the body.
     pub name: &'static str,
-    /// The field of the entity that gives the type of its value.
+    /// The field of the entity that gives the type of its value, unless the value is the id of a tenant.
     pub entity_field: &'static str,
     /// Whether it cannot be left out.
     pub required: bool,
@@ -56,10 +56,10 @@ impl Call {
         let is_unknown = |name: &&String| !fields.iter().any(|field| field.name == name.as_str());
         let mut errors: Vec<_> =
             self.body.keys().filter(is_unknown).map(|name| error(name, "is not a field")).collect();
-        for (body, field) in design_fields(self.design(), entity, fields) {
+        for (body, values) in values_of_fields(self.design(), entity, fields) {
             match (self.body.get(body.name), body.max_items) {
-                (Some(value), None) => field.check(value, body.name, &mut errors),
-                (Some(Json::Array(values)), Some(max)) => check_list(body.name, values, max, field, &mut errors),
+                (Some(value), None) => values.check(value, body.name, &mut errors),
+                (Some(Json::Array(list)), Some(max)) => check_list(body.name, list, max, &values, &mut errors),
                 (Some(_), Some(_)) => errors.push(error(body.name, "is not a list")),
                 (None, _) if body.required => errors.push(error(body.name, "is missing")),
                 (None, _) => {}
@@ -72,25 +72,21 @@ impl Call {
     }
 }
 
-fn check_list(name: &str, values: &[Json], max: usize, field: &Field, errors: &mut Vec<FieldError>) {
-    if errors.is_empty() && !(1..=max).contains(&values.len()) {
-        let message = format!("has {} elements, allowed are 1 to {max}", values.len());
+fn check_list(name: &str, list: &[Json], max: usize, values: &Values<'_>, errors: &mut Vec<FieldError>) {
+    if errors.is_empty() && !(1..=max).contains(&list.len()) {
+        let message = format!("has {} elements, allowed are 1 to {max}", list.len());
         errors.push(FieldError { path: name.to_owned(), message });
     }
-    for (at, value) in values.iter().take(max).enumerate() {
-        field.check(value, &format!("{name}[{at}]"), errors);
+    for (at, value) in list.iter().take(max).enumerate() {
+        values.check(value, &format!("{name}[{at}]"), errors);
     }
 }
 
 /// The JSON Schema of a body with these fields.
 fn schema(design: &Design, entity: &str, fields: &'static [BodyField]) -> Json {
     let mut properties = Map::new();
-    for (body, field) in design_fields(design, entity, fields) {
-        let mut schema = field.json_schema();
-        // Derived routes do not accept a read-only field, but this route does.
-        if let Some(schema) = schema.as_object_mut() {
-            schema.remove("readOnly");
-        }
+    for (body, values) in values_of_fields(design, entity, fields) {
+        let mut schema = values.schema();
         if let Some(max) = body.max_items {
             schema = json!({ "type": "array", "minItems": 1, "maxItems": max, "items": schema });
         }
@@ -100,27 +96,76 @@ fn schema(design: &Design, entity: &str, fields: &'static [BodyField]) -> Json {
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
 }
 
-/// The fields of a body, each with the field of the entity.
-fn design_fields<'d>(
+/// The values that a field of a body takes.
+enum Values<'d> {
+    OfField(&'d Field),
+    /// Ids of tenants, and `null` where the field can be left out.
+    TenantIds {
+        design: &'d Design,
+        required: bool,
+    },
+}
+
+impl Values<'_> {
+    fn check(&self, value: &Json, path: &str, errors: &mut Vec<FieldError>) {
+        match self {
+            Values::OfField(field) => field.check(value, path, errors),
+            Values::TenantIds { required: false, .. } if value.is_null() => {}
+            Values::TenantIds { design, .. } => {
+                if !value.as_str().is_some_and(|id| design.accepts_tenant_id(id)) {
+                    errors.push(FieldError { path: path.to_owned(), message: "cannot be a tenant's id".to_owned() });
+                }
+            }
+        }
+    }
+
+    fn schema(&self) -> Json {
+        match self {
+            Values::OfField(field) => {
+                let mut schema = field.json_schema();
+                // Derived routes do not accept a read-only field, but this route does.
+                if let Some(schema) = schema.as_object_mut() {
+                    schema.remove("readOnly");
+                }
+                schema
+            }
+            Values::TenantIds { design, required } => {
+                let schema = design.tenant_id_schema();
+                if *required { schema } else { json!({ "anyOf": [schema, { "type": "null" }] }) }
+            }
+        }
+    }
+}
+
+/// The fields of a body, each with its values. A field that is called as the field of the tenant has ids of tenants.
+fn values_of_fields<'d>(
     design: &'d Design,
     entity: &str,
     fields: &'static [BodyField],
-) -> impl Iterator<Item = (&'static BodyField, &'d Field)> + use<'d> {
+) -> impl Iterator<Item = (&'static BodyField, Values<'d>)> + use<'d> {
     let entity = design.entity(entity);
-    fields.iter().filter_map(move |body| Some((body, entity?.field(body.entity_field)?)))
+    fields.iter().filter_map(move |body| {
+        let values = if body.name == design.tenant.field {
+            Values::TenantIds { design, required: body.required }
+        } else {
+            Values::OfField(entity?.field(body.entity_field)?)
+        };
+        Some((body, values))
+    })
 }
 
 /// Declares a struct that is a [`RequestBody`](crate::RequestBody).
 ///
 /// Each field has its name in the body, and optionally the entity field that gives its values, if that is called otherwise. A
-/// field that is an `Option` can be left out. `max` makes a field a list of at most so many values.
+/// field with the name of the tenant's field takes the id of a tenant, whatever the entity has. A field that is an `Option`
+/// can be left out. `max` makes a field a list of at most so many values.
 ///
 /// ```
 /// nagaya_server::request_body! {
 ///     /// The body of an approval.
 ///     pub struct Approval of "tenant_application" {
-///         tenant_id: Option<String> = "tenantId" as "createdTenantId",
-///         comment: Option<String> = "reviewComment",
+///         tenant_id: Option<String> = "tenantId",
+///         comment: Option<String> = "comment" as "reviewComment",
 ///         labels: Vec<String> = "labels" as "label" max 10,
 ///     }
 /// }

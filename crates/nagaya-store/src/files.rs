@@ -10,7 +10,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::{
-        LazyLock,
+        LazyLock, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -42,15 +42,16 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// Keeps the objects below a directory from being deleted, as long as the result lives. Waits for a deletion that has begun.
-pub fn keep_objects(objects: &Path) -> io::Result<File> {
+/// Locks the objects below a directory together with others who rely on them: none is deleted as long as the result lives.
+/// Waits for a deletion that has begun.
+pub fn lock_objects_shared(objects: &Path) -> io::Result<File> {
     let file = object_lock(objects)?;
     file.lock_shared()?;
     Ok(file)
 }
 
 /// The same without waiting; `None` while objects are being deleted.
-pub fn try_keep_objects(objects: &Path) -> io::Result<Option<File>> {
+pub fn try_lock_objects_shared(objects: &Path) -> io::Result<Option<File>> {
     let file = object_lock(objects)?;
     match file.try_lock_shared() {
         Ok(()) => Ok(Some(file)),
@@ -59,15 +60,26 @@ pub fn try_keep_objects(objects: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// The right to delete objects below a directory, as long as the result lives; `None` while somebody
-/// [keeps](keep_objects) or deletes them.
-pub fn may_delete_objects(objects: &Path) -> io::Result<Option<File>> {
+/// Locks the objects below a directory to delete some. Waits for other deletions in this process; `None` while somebody
+/// [relies](lock_objects_shared) on the objects, or another process deletes some.
+pub fn try_lock_objects_exclusive(objects: &Path) -> io::Result<Option<ExclusiveObjectLock>> {
+    // A lock of a file excludes the other locks of its own process too.
+    static DELETIONS: Mutex<()> = Mutex::new(());
+    let turn = DELETIONS.lock().unwrap_or_else(PoisonError::into_inner);
     let file = object_lock(objects)?;
     match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
+        Ok(()) => Ok(Some(ExclusiveObjectLock { _file: file, _turn: turn })),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(error),
     }
+}
+
+/// An exclusive lock of the objects below a directory, until it is dropped.
+#[derive(Debug)]
+pub struct ExclusiveObjectLock {
+    /// Unlocked first, so that whoever waits for their turn finds it unlocked.
+    _file: File,
+    _turn: MutexGuard<'static, ()>,
 }
 
 /// The file beside the directory that those lock who delete objects or rely on them.
@@ -188,6 +200,28 @@ pub trait FileCipher: fmt::Debug + Send + Sync {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn deletions_of_one_process_wait_for_each_other_and_not_for_others() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let objects = directory.path().join("objects");
+        let shared = lock_objects_shared(&objects).expect("a lock");
+        assert!(try_lock_objects_exclusive(&objects).expect("an answer").is_none(), "somebody relies on the objects");
+        drop(shared);
+
+        let lock = try_lock_objects_exclusive(&objects).expect("an answer").expect("nobody else has one");
+        assert!(try_lock_objects_shared(&objects).expect("an answer").is_none(), "objects are being deleted");
+        drop(lock);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        assert!(try_lock_objects_exclusive(&objects).expect("an answer").is_some());
+                    }
+                });
+            }
+        });
+    }
 
     #[test]
     fn only_temporary_names_are_temporary() {

@@ -135,6 +135,15 @@ impl Tenant {
         Box::pin(self.0.side_records(entity, RecordOwner::Tenant, prefix, after, limit))
     }
 
+    /// The tenant's side records with these names in the table of an entity, in the order of the names, which differ.
+    pub fn side_records_named<'a>(
+        &'a self,
+        entity: &'a str,
+        names: &'a [String],
+    ) -> TenancyFuture<'a, Vec<Option<SideRecord>>> {
+        Box::pin(self.0.side_records_named(entity, RecordOwner::Tenant, names))
+    }
+
     /// Whether a secret field of an item passes a test. It is the only way to use a secret, such as the hash of a password.
     /// `false` also if the item has no such value.
     pub async fn verify_secret(

@@ -92,6 +92,21 @@ impl Session {
         Ok(found.and_then(|item| SideRecord::from_item(compiled, &item)))
     }
 
+    /// An owner's side records with these names, in the order of the names.
+    pub(crate) async fn side_records_named(
+        &self,
+        entity: &str,
+        owner: RecordOwner,
+        names: &[String],
+    ) -> Result<Vec<Option<SideRecord>>, Error> {
+        self.require_reason()?;
+        let compiled = self.state.compiled(entity)?;
+        let keys: Vec<_> =
+            names.iter().map(|name| (compiled.table.clone(), key(self, compiled, owner, name))).collect();
+        let found = self.get_stored(&keys).await?;
+        Ok(found.into_iter().map(|item| SideRecord::from_item(compiled, &item?)).collect())
+    }
+
     /// An owner's side records whose names start with this, in order, after one of them.
     pub(crate) async fn side_records(
         &self,

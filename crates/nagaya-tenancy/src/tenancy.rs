@@ -7,14 +7,12 @@ use std::{
 
 use nagaya_design::Design;
 use nagaya_store::{Clock, ErrorKind as StoreErrorKind, Health, IntoShared, Key};
-use serde_json::Value as Json;
 
 use crate::{
     Error, ErrorKind, IdGenerator, Operator, Principal, Settings, Tenant, Visitor,
     scope::Scope,
     session::{OwnItems, Session},
     state::TenancyState,
-    values,
 };
 
 /// A design that runs on a store. It gives out handles, and never the store.
@@ -128,8 +126,7 @@ impl Nagaya {
     /// The same from an owned principal.
     pub fn tenant_owned(&self, principal: Principal) -> Result<Tenant, Error> {
         let tenant = &principal.tenant;
-        let is_system = self.design.tenant.system.as_deref() == Some(&**tenant);
-        if tenant.is_empty() || is_system || !self.is_tenant_name(tenant) {
+        if !self.design.accepts_tenant_id(tenant) {
             return Err(ErrorKind::BadTenant.into());
         }
         let scope = Scope::Tenant(tenant.clone());
@@ -159,13 +156,5 @@ impl Nagaya {
     pub fn visitor(&self, principal: Principal) -> Visitor {
         let own_items = OwnItems::Unlimited;
         Visitor(Session { state: self.state(), scope: Scope::Visitor, principal, reason: None, own_items })
-    }
-
-    /// Whether the tenant field of some entity accepts this name.
-    fn is_tenant_name(&self, tenant: &str) -> bool {
-        let value = Json::from(tenant);
-        let entities = self.design.entities.iter();
-        let mut fields = entities.filter_map(|each| each.field(each.implied_tenant(each.wall)?)).peekable();
-        fields.peek().is_none() || fields.any(|field| values::is_valid(field, &value))
     }
 }

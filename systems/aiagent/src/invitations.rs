@@ -6,12 +6,11 @@
 use std::sync::Arc;
 
 use nagaya_server::{Answer, Call, Problem, request_body};
-use nagaya_store::Value;
-use nagaya_tenancy::{Expected, Record};
+use nagaya_tenancy::Expected;
 use serde_json::{Map, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::extension::AppState;
+use crate::{extension::AppState, tenant_status::is_enabled};
 
 request_body! {
     /// The body of an acceptance: what the invitation says besides its id.
@@ -34,8 +33,7 @@ pub(crate) async fn accept(_: Arc<AppState>, call: Arc<Call>) -> Result<Answer, 
     // There are such an invitation and such a user, and the tenant is enabled.
     let found = tenant.get_many(&[("token", &id), ("user", &user), ("tenant", &[])]).await?;
     let [Some(invitation), Some(_), tenant_item] = found.as_slice() else { return Err(Problem::not_found()) };
-    let is_disabled = |item: &Record| item.get("enabled") == Some(&Value::Boolean(false));
-    if tenant_item.as_ref().is_some_and(is_disabled) {
+    if !is_enabled(tenant_item.as_ref()) {
         return Err(Problem::not_found());
     }
     // It is an invitation of the caller, who knows its secret.

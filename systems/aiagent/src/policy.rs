@@ -91,7 +91,7 @@ pub(crate) fn validate(design: &Design, body: &Map<String, Json>) -> Result<(), 
 }
 
 /// An error in a field of a body.
-pub(crate) fn field_error(path: impl Into<String>, message: impl Into<String>) -> FieldError {
+fn field_error(path: impl Into<String>, message: impl Into<String>) -> FieldError {
     FieldError { path: path.into(), message: message.into() }
 }
 

@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use nagaya_design::{Design, Reach, Verb};
 use nagaya_server::{Call, Problem};
 use nagaya_store::Value;
+use nagaya_tenancy::Record;
 
 use crate::policy::Policy;
 
@@ -46,6 +47,11 @@ impl TenantStatus {
     }
 }
 
+/// Whether a tenant with this item is enabled. One without an item was not created through this API, and is enabled.
+pub(crate) fn is_enabled(tenant_item: Option<&Record>) -> bool {
+    !tenant_item.is_some_and(|item| item.get("enabled") == Some(&Value::Boolean(false)))
+}
+
 /// The status of tenants, cached.
 #[derive(Debug, Default)]
 pub(crate) struct TenantStatusCache(Mutex<Entries>);
@@ -71,9 +77,8 @@ impl TenantStatusCache {
         };
         let mut found = handle.get_many(&[("tenant", &[]), ("permission_policy", &[])]).await?.into_iter();
         let (item, policy) = (found.next().flatten(), found.next().flatten());
-        // A tenant without an item was not created through this API, and is enabled.
-        let disabled = item.is_some_and(|item| item.get("enabled") == Some(&Value::Boolean(false)));
-        let status = Arc::new(TenantStatus { enabled: !disabled, policy: policy.as_ref().map(Policy::from_record) });
+        let (enabled, policy) = (is_enabled(item.as_ref()), policy.as_ref().map(Policy::from_record));
+        let status = Arc::new(TenantStatus { enabled, policy });
         let mut entries = self.entries();
         if entries.invalidations == invalidations {
             entries.make_room();

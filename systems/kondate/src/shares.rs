@@ -13,7 +13,8 @@ use serde_json::{Map, Value as Json, json};
 use crate::{
     catalog::{
         Kind, author, copied_fields,
-        preview::{self, PaidItem},
+        preview::{self, PricedItem},
+        price::{PRICE_FIELD, last_price_of, price_of},
     },
     product::{find, item_schema, object_fields, object_from_fields},
 };
@@ -86,7 +87,7 @@ async fn read_target(call: Arc<Call>) -> Result<Answer, Problem> {
         let fields = preview::shown_fields(kind);
         shown.retain(|name, _| fields.contains(name));
         shown.append(&mut preview::preview_fields(kind, &target));
-        shown.insert(PRICE_FIELD.to_owned(), price);
+        shown.insert(PRICE_FIELD.to_owned(), price.into());
         link.remove("sourceUrl");
     }
     link.insert("target".to_owned(), Json::Object(shown));
@@ -94,23 +95,20 @@ async fn read_target(call: Arc<Call>) -> Result<Answer, Problem> {
 }
 
 /// The price that the target has or last had in the catalog, if the caller has not paid it.
-async fn withheld_price(call: &Call, kind: Kind, owner: &Tenant, target: &Record) -> Result<Option<Json>, Problem> {
+async fn withheld_price(call: &Call, kind: Kind, owner: &Tenant, target: &Record) -> Result<Option<u64>, Problem> {
     let names = kind.names();
     let Some(id) = target.text(names.id) else { return Ok(None) };
-    let price = match target.text("publishedAt") {
-        Some(at) => find(owner, names.catalog, &[at, id]).await?.and_then(|copy| copy.json(PRICE_FIELD)),
-        // Withdrawing is no gift.
-        None => target.json(LAST_PRICE_FIELD),
+    let copy = match target.text("publishedAt") {
+        Some(at) => find(owner, names.catalog, &[at, id]).await?,
+        None => None,
     };
-    let Some(price) = price.filter(|price| price.as_f64().is_some_and(|price| price > 0.0)) else { return Ok(None) };
-    let item = PaidItem { kind, id: id.to_owned(), creator: owner.principal().tenant.to_string() };
+    // Withdrawing an item does not make it free: its links go on showing the preview.
+    let price = copy.map_or_else(|| last_price_of(target), |copy| price_of(&copy));
+    let Some(price) = price else { return Ok(None) };
+    let item = PricedItem { kind, id: id.to_owned(), creator: owner.principal().tenant.to_string() };
     let is_withheld = !preview::withheld_items(call, vec![item]).await?.is_empty();
     Ok(Some(price).filter(|_| is_withheld))
 }
-
-const PRICE_FIELD: &str = "price";
-/// The field of an own item with the price that it last had in the catalog.
-pub(crate) const LAST_PRICE_FIELD: &str = "lastPrice";
 
 /// The owner of a link, which others must not see.
 const OWNER_FIELD: &str = "ownerUserId";

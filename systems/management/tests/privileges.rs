@@ -98,9 +98,12 @@ fn nobody_writes_what_the_system_decides() {
     refused(&admin, "POST", "/v1/channels", &channel, "memberCount", &json!(9));
     let channel = created("/v1/channels", &channel);
     let message = json!({ "channelId": channel, "content": "hello" });
-    for (field, value) in
-        [("senderId", json!("boss")), ("senderName", json!("The boss")), ("reactions", json!({ "👍": ["boss"] }))]
-    {
+    for (field, value) in [
+        ("senderId", json!("boss")),
+        ("senderName", json!("The boss")),
+        ("sentAt", at.clone()),
+        ("reactions", json!({ "👍": ["boss"] })),
+    ] {
         refused(&hana, "POST", "/v1/messages", &message, field, &value);
     }
     assert_eq!(hana.post("/v1/messages", &message).expect_data(201)["senderId"], "hana");

@@ -5,7 +5,6 @@
 
 mod http;
 mod list;
-mod note_cleanup;
 mod notes;
 mod seed;
 mod todo;

@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     }
     let objects = directory.data.join("objects");
     // Before the snapshot: an object that it refers to is not deleted until it has been copied.
-    let lock = files::keep_objects(&objects);
+    let lock = files::lock_objects_shared(&objects);
     let _lock = lock.with_context(|| format!("the objects of {} cannot be locked", directory.data.display()))?;
     let mut stream = None;
     let own;

@@ -189,7 +189,7 @@ impl Committer {
             None => ObjectWalk::new(&root)?,
         };
         // An object that is being deleted is not written again. Nobody waits here: this thread commits all writes.
-        let Some(_lock) = nagaya_store::files::try_keep_objects(&root).context("lock", &root)? else {
+        let Some(_lock) = nagaya_store::files::try_lock_objects_shared(&root).context("lock", &root)? else {
             self.reencryption.objects = Some(walk);
             return Ok(false);
         };

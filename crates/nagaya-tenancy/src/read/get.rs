@@ -77,7 +77,7 @@ impl Session {
     }
 
     /// Items as they are in their tables.
-    pub(super) async fn get_stored(&self, keys: &[(String, Key)]) -> Result<Vec<Option<Item>>, Error> {
+    pub(crate) async fn get_stored(&self, keys: &[(String, Key)]) -> Result<Vec<Option<Item>>, Error> {
         let mut found = Vec::with_capacity(keys.len());
         for chunk in keys.chunks(limits::MAX_BATCH_GET) {
             found.extend(self.state.store.batch_get(chunk).await?);

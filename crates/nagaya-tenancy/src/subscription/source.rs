@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use nagaya_store::{ChangePosition, PagePosition, Scan, StartPosition};
+use nagaya_store::{ChangePosition, KeyValue, PagePosition, Query, Scan, SortCondition, StartPosition};
 
-use crate::{Record, TenancyFuture, compiled::CompiledEntity, state::TenancyState, values};
+use crate::{Error, Record, TenancyFuture, compiled::CompiledEntity, state::TenancyState, values};
 
 /// Reads the changes and the stored items of an entity, or of several in one table, of all tenants.
 #[derive(Debug, Clone)]
@@ -72,6 +72,33 @@ impl ChangeSource {
         Box::pin(async move {
             let scan = Scan { table: self.table.clone(), segment, limit, after };
             let page = self.state.store.scan(scan).await?;
+            let records = page.items.into_iter().filter_map(|item| self.record(item)).collect();
+            Ok(ScanPage { records, next: page.next })
+        })
+    }
+
+    /// A page of the stored items in one partition of the table, in order. The fields are those of the first entity's partition
+    /// key.
+    pub fn partition<'a>(
+        &'a self,
+        fields: &'a [(&'a str, &'a str)],
+        after: Option<PagePosition>,
+        limit: Option<usize>,
+    ) -> TenancyFuture<'a, ScanPage> {
+        Box::pin(async move {
+            let Some(first) = self.entities.first() else { return Ok(ScanPage { records: Vec::new(), next: None }) };
+            let key = first.entity.key.partition.render(fields);
+            let query = Query {
+                table: self.table.clone(),
+                index: None,
+                partition: KeyValue::from(key.map_err(|unfit| Error::problem(unfit.field, unfit.reason))?),
+                sort: SortCondition::Any,
+                descending: false,
+                filter: None,
+                limit,
+                after,
+            };
+            let page = self.state.store.query(query).await?;
             let records = page.items.into_iter().filter_map(|item| self.record(item)).collect();
             Ok(ScanPage { records, next: page.next })
         })

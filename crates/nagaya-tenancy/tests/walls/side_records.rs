@@ -33,6 +33,14 @@ async fn check(nagaya: &Nagaya, entity: &str) {
         assert_eq!(names(&t10, entity, "a", limit).await, ["a-4"]);
         assert!(names(&empty, entity, "", limit).await.is_empty());
     }
+    let asked = ["a-4", "a-1", "a-9", "a-5", "b-1"].map(str::to_owned);
+    for (tenant, expected) in [(&t1, vec!["a-1", "b-1"]), (&t10, vec!["a-4"]), (&empty, vec![])] {
+        let found = tenant.side_records_named(entity, &asked).await.expect("an answer");
+        assert_eq!(found.len(), asked.len());
+        let names = found.iter().map(|record| record.as_ref().map(|record| record.name.as_str()));
+        let expected = asked.iter().map(|name| Some(name.as_str()).filter(|name| expected.contains(name)));
+        assert!(names.eq(expected), "{found:?}");
+    }
     let operator = nagaya.operator("looks around", &Principal::new("", "op"));
     let operator_records = operator.side_records(entity, "a-", None, 10).await.expect("a page");
     assert_eq!(operator_records.iter().map(|record| record.name.as_str()).collect::<Vec<_>>(), ["a-5"]);

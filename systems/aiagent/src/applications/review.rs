@@ -12,15 +12,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
 use super::APPLICATION_ENTITY;
-use crate::{
-    extension::AppState,
-    policy::{self, field_error},
-};
+use crate::{extension::AppState, policy};
 
 request_body! {
     /// The body of an approval.
     pub(crate) struct ApplicationApproval of APPLICATION_ENTITY {
-        tenant_id: Option<String> = "tenantId" as "createdTenantId",
+        tenant_id: Option<String> = "tenantId",
         comment: Option<String> = "comment" as "reviewComment",
     }
 }
@@ -141,10 +138,7 @@ fn has_this_decision(application: &Application, decision: &Decision) -> Result<b
 
 /// Refuses an id that a tenant has.
 async fn check_tenant_id_is_free(operator: &Operator, tenant: &str) -> Result<(), Problem> {
-    let handle = operator.as_tenant(tenant).map_err(|error| match error.kind() {
-        ErrorKind::BadTenant => ErrorKind::Invalid(vec![field_error("tenantId", "cannot be a tenant's id")]).into(),
-        _ => error,
-    })?;
+    let handle = operator.as_tenant(tenant)?;
     let users = handle.list(&List::by("users").limit(1)).await?;
     if tenant_item(&handle).await?.is_none() && users.records.is_empty() { Ok(()) } else { Err(tenant_id_taken()) }
 }

@@ -81,7 +81,6 @@ fn an_invitation_is_accepted_by_its_person_with_its_secret_only() {
     let answers = [
         answer("u1", "k1", "t1", "another"),
         answer("u1", "k1", "t2", SECRET),
-        answer("u1", "k1", "system", SECRET),
         answer("u1", "k9", "t1", SECRET),
         answer("u1", "k2", "t1", SECRET),
         answer("u1", "k3", "t1", SECRET),
@@ -89,6 +88,12 @@ fn an_invitation_is_accepted_by_its_person_with_its_secret_only() {
         answer("nobody", "k1", "t1", SECRET),
     ];
     assert!(answers.iter().all(|each| *each == answers[0]), "{answers:?}");
+    // What cannot be a tenant's id is refused with and without an invitation.
+    for id in ["k1", "k9"] {
+        let body = json!({ "tenantId": "system", "secret": SECRET });
+        let refused = server.user_without_tenant("u1").post(&format!("/invitations/{id}/accept"), &body);
+        assert_eq!(refused.expect_problem(422, "invalid"), ["/tenantId"]);
+    }
     assert_eq!(memberships(&server, "u1"), (vec![], vec![]));
     assert_eq!(admin.get("/users/u1").expect_data(200)["status"], "invited");
 
@@ -111,4 +116,22 @@ fn users_without_a_status_are_members() {
     assert_eq!(memberships(&server, "old").0, [json!("t1")]);
     server.admin("t1").patch("/users/old", &json!({ "name": "Older" })).expect_data(200);
     assert_eq!(memberships(&server, "old").0, [json!("t1")]);
+}
+
+#[test]
+fn an_invitation_of_a_disabled_tenant_is_accepted_when_the_tenant_is_enabled_again() {
+    let server = in_memory("single");
+    let (admin, operator) = (server.admin("t1"), server.client_of_operator("op-1"));
+    admin.post("/tenants", &json!({ "name": "One" })).expect_data(201);
+    admin.post("/users", &user("u1")).expect_data(201);
+    admin.post("/tokens", &invitation("k1", "u1")).expect_data(201);
+    let accept = || {
+        let body = json!({ "tenantId": "t1", "secret": SECRET });
+        server.user_without_tenant("u1").post("/invitations/k1/accept", &body)
+    };
+    operator.patch("/all-tenants/t1", &json!({ "enabled": false })).expect_data(200);
+    accept().expect_problem(404, "not_found");
+    assert_eq!(memberships(&server, "u1"), (vec![], vec![]));
+    operator.patch("/all-tenants/t1", &json!({ "enabled": true })).expect_data(200);
+    accept().expect_data(200);
 }

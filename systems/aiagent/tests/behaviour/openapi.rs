@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use nagaya_testing::ManualClock;
 
-use crate::harness::design;
+use crate::harness::{design, in_memory};
 
 /// The OpenAPI document of the product on a design.
 fn document(name: &str) -> Json {
@@ -54,4 +54,30 @@ fn the_routes_of_the_product_are_documented_with_resolvable_references() {
     assert_eq!(found.iter().filter(missing).collect::<Vec<_>>(), [] as [&&str; 0]);
     let submitted = &document["paths"]["/v1/tenant-applications"]["post"];
     assert_eq!(submitted["x-nagaya-reach"], "anyone");
+}
+
+#[test]
+fn a_tenant_id_in_a_body_is_documented_as_it_is_checked() {
+    let document = document("single");
+    let body = |path: &str| {
+        let operation = &document["paths"][path]["post"];
+        operation["requestBody"]["content"]["application/json"]["schema"]["properties"]["tenantId"].clone()
+    };
+    let id = json!({ "type": "string", "minLength": 1, "maxLength": 64, "not": { "enum": [".", "..", "system"] } });
+    assert_eq!(body("/v1/invitations/{tokenId}/accept"), id);
+    assert_eq!(
+        body("/v1/tenant-applications/{applicationId}/approve"),
+        json!({ "anyOf": [id, { "type": "null" }] }),
+        "without an id, the tenant gets a new one"
+    );
+
+    let server = in_memory("single");
+    let operator = server.client_of_operator("op-1");
+    let asked = json!({ "tenantName": "Ren", "applicantName": "Ren", "applicantEmail": "ren@example.com" });
+    let application = server.user_without_tenant("ren").post("/tenant-applications", &asked).expect_data(201);
+    let path = format!("/tenant-applications/{}/approve", application["applicationId"].as_str().expect("an id"));
+    for id in ["", ".", "..", "system", &"x".repeat(65)] {
+        assert_eq!(operator.post(&path, &json!({ "tenantId": id })).expect_problem(422, "invalid"), ["/tenantId"]);
+    }
+    assert_eq!(operator.post(&path, &json!({ "tenantId": null })).expect_data(200)["status"], "approved");
 }

@@ -6,6 +6,7 @@
 
 pub(crate) mod counts;
 pub(crate) mod preview;
+pub(crate) mod price;
 mod publish;
 mod save;
 

@@ -6,39 +6,39 @@ use nagaya_server::{Call, Document, Problem};
 use nagaya_tenancy::Record;
 use serde_json::{Map, Value as Json, json};
 
-use super::Kind;
+use super::{Kind, price::price_of};
 use crate::payments::{find_paid_targets, is_subscriber};
 
 /// Tells a preview from the whole item.
 const PREVIEW_FIELD: &str = "preview";
 
-/// A published item that costs something.
+/// An item that costs something in the catalog, or cost something when it was withdrawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PaidItem {
+pub(crate) struct PricedItem {
     pub(crate) kind: Kind,
     pub(crate) id: String,
     pub(crate) creator: String,
 }
 
-impl PaidItem {
-    /// The paid item that a record of the catalog is; `None` if it is free, or no complete copy.
+impl PricedItem {
+    /// The priced item that a record of the catalog is; `None` if it is free, or no complete copy.
     pub(crate) fn of_copy(record: &Record) -> Option<Self> {
         let kind = Kind::ALL.into_iter().find(|kind| kind.names().catalog == record.entity())?;
         let text = |field: &str| record.text(field).unwrap_or_default().to_owned();
-        is_paid(record).then(|| PaidItem { kind, id: text(kind.names().id), creator: text("creatorId") })
+        has_price(record).then(|| PricedItem { kind, id: text(kind.names().id), creator: text("creatorId") })
     }
 }
 
-/// Whether an item of the catalog costs something.
-pub(crate) fn is_paid(copy: &Record) -> bool {
-    copy.json("price").and_then(|price| price.as_u64()).is_some_and(|price| price > 0)
+/// Whether a copy in the catalog costs something.
+pub(crate) fn has_price(copy: &Record) -> bool {
+    price_of(copy).is_some()
 }
 
-/// Makes previews of the paid items that the caller may not read in full.
+/// Makes previews of the priced items that the caller may not read in full.
 pub(crate) async fn restrict(call: &Call, records: &mut [Record]) -> Result<(), Problem> {
-    let paid = records.iter().map(PaidItem::of_copy).collect::<Vec<_>>();
-    let withheld = withheld_items(call, paid.iter().flatten().cloned().collect()).await?;
-    for (record, item) in records.iter_mut().zip(paid) {
+    let priced = records.iter().map(PricedItem::of_copy).collect::<Vec<_>>();
+    let withheld = withheld_items(call, priced.iter().flatten().cloned().collect()).await?;
+    for (record, item) in records.iter_mut().zip(priced) {
         if let Some(item) = item.filter(|item| withheld.contains(item)) {
             let (shown, added) = (shown_fields(item.kind), preview_fields(item.kind, record));
             record.restrict(&shown, added);
@@ -48,7 +48,7 @@ pub(crate) async fn restrict(call: &Call, records: &mut [Record]) -> Result<(), 
 }
 
 /// Those of the items that the caller may not read in full. It costs the same number of reads for one item as for a page.
-pub(crate) async fn withheld_items(call: &Call, mut items: Vec<PaidItem>) -> Result<Vec<PaidItem>, Problem> {
+pub(crate) async fn withheld_items(call: &Call, mut items: Vec<PricedItem>) -> Result<Vec<PricedItem>, Problem> {
     let Some(caller) = &call.caller.tenant else { return Ok(items) };
     // The creator reads everything.
     items.retain(|item| item.creator != **caller);
@@ -61,8 +61,8 @@ pub(crate) async fn withheld_items(call: &Call, mut items: Vec<PaidItem>) -> Res
         return Ok(Vec::new());
     }
     // A buyer reads what is paid.
-    let targets = items.iter().map(|item| (item.kind.names().link_name, item.id.as_str())).collect();
-    let mut paid = find_paid_targets(&tenant, targets).await?.into_iter();
+    let targets: Vec<_> = items.iter().map(|item| (item.kind.names().link_name, item.id.as_str())).collect();
+    let mut paid = find_paid_targets(&tenant, &targets).await?.into_iter();
     items.retain(|_| paid.next() != Some(true));
     Ok(items)
 }

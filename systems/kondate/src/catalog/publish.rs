@@ -7,11 +7,11 @@ use nagaya_server::{Answer, Call, Problem, RequestBody as _, request_body};
 use nagaya_tenancy::{ChangeSet, Error, Record, RecordOwner, SideRecord, Tenant};
 use serde_json::{Value as Json, json};
 
-use super::{Kind, author, copied_fields};
-use crate::{
-    product::{object_fields, object_from_fields, retry_lost_races, unless_lost_race},
-    shares::LAST_PRICE_FIELD,
+use super::{
+    Kind, author, copied_fields,
+    price::{LAST_PRICE_FIELD, PRICE_FIELD, positive, price_of},
 };
+use crate::product::{object_fields, object_from_fields, retry_lost_races, unless_lost_race};
 
 request_body! {
     /// The body that publishes something. Recipes and sets have the same prices.
@@ -56,9 +56,8 @@ pub(super) async fn publish(kind: Kind, call: Arc<Call>) -> Result<Answer, Probl
         };
         let mut patch = object_fields(json!({ "publishedAt": at }));
         // Left out, the price of what is in the catalog stays.
-        if call.body.contains_key("price") || own.text("publishedAt").is_none() {
-            let price = call.body.get("price").filter(|price| price.as_f64().is_some_and(|price| price > 0.0));
-            patch.insert(LAST_PRICE_FIELD.to_owned(), price.cloned().unwrap_or_default());
+        if call.body.contains_key(PRICE_FIELD) || own.text("publishedAt").is_none() {
+            patch.insert(LAST_PRICE_FIELD.to_owned(), json!(positive(call.body.get(PRICE_FIELD))));
         }
         let mut set = tenant.change_set().update(names.own, &[id], patch, &own);
         for copy in read_copies(&tenant, kind, &at, id).await? {
@@ -77,38 +76,44 @@ pub(super) async fn publish(kind: Kind, call: Arc<Call>) -> Result<Answer, Probl
 
 /// Removes an item of the caller from the catalog.
 pub(super) async fn withdraw(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem> {
-    without_copies(kind, &call, |set, own, id| {
+    without_copies(kind, &call, |set, own, id, copies| {
         if own.text("publishedAt").is_none() {
             let detail = format!("The {} is not in the catalog.", own.entity());
             return Err(Problem::conflict("not_published", detail));
         }
-        Ok(set.update(own.entity(), &[id], object_fields(json!({ "publishedAt": null })), own))
+        let mut patch = object_fields(json!({ "publishedAt": null }));
+        // Links to the item show what it cost. Items that were published before there was a last price do not have one.
+        if let Some(copy) = copies.iter().find_map(|copy| copy.stored.as_ref()) {
+            patch.insert(LAST_PRICE_FIELD.to_owned(), json!(price_of(copy)));
+        }
+        Ok(set.update(own.entity(), &[id], patch, own))
     })
     .await
 }
 
 /// Deletes an item of the caller with its copies. A concurrent publication is detected by the version.
 pub(super) async fn delete(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem> {
-    without_copies(kind, &call, |set, own, id| Ok(set.delete(own.entity(), &[id], own))).await
+    without_copies(kind, &call, |set, own, id, _| Ok(set.delete(own.entity(), &[id], own))).await
 }
 
 /// Changes an item of the caller, in the version that the caller knows, and deletes its copies.
 async fn without_copies(
     kind: Kind,
     call: &Call,
-    change: impl Fn(ChangeSet, &Record, &str) -> Result<ChangeSet, Problem>,
+    change: impl Fn(ChangeSet, &Record, &str, &[CatalogCopy<'_>]) -> Result<ChangeSet, Problem>,
 ) -> Result<Answer, Problem> {
     let tenant = call.tenant()?;
     let id = id_in_path(kind, call);
     let changed = retry_lost_races(|| async {
         let own = tenant.get(kind.names().own, &[id]).await?;
         call.check_if_match(&own)?;
-        let mut set = change(tenant.change_set(), &own, id)?;
-        if let Some(at) = own.text("publishedAt") {
-            let there = read_copies(&tenant, kind, at, id).await?.into_iter().filter(|copy| copy.exists);
-            set = there.fold(set, |set, copy| set.delete(copy.entity, &copy.id, None));
-        }
-        unless_lost_race(set.commit().await)
+        let copies = match own.text("publishedAt") {
+            Some(at) => read_copies(&tenant, kind, at, id).await?.into(),
+            None => Vec::new(),
+        };
+        let set = change(tenant.change_set(), &own, id, &copies)?;
+        let there = copies.iter().filter(|copy| copy.stored.is_some());
+        unless_lost_race(there.fold(set, |set, copy| set.delete(copy.entity, &copy.id, None)).commit().await)
     });
     changed.await.map(|_| Answer::no_content())
 }
@@ -138,7 +143,8 @@ struct CatalogCopy<'c> {
     entity: &'static str,
     /// Its id: the time of publication and the own id; on the creator's page with the creator in front.
     id: Vec<&'c str>,
-    exists: bool,
+    /// `None`: it does not exist.
+    stored: Option<Record>,
 }
 
 /// The two copies of an own item that was published at this time.
@@ -151,11 +157,11 @@ async fn read_copies<'c>(
     let names = kind.names();
     let (complete, short) = (vec![at, id], vec![&*tenant.principal().tenant, at, id]);
     let found = tenant.get_many(&[(names.catalog, &complete), (names.creator, &short)]).await?;
-    let exists = |nth: usize| found.get(nth).is_some_and(Option::is_some);
-    Ok([
-        CatalogCopy { entity: names.catalog, id: complete, exists: exists(0) },
-        CatalogCopy { entity: names.creator, id: short, exists: exists(1) },
-    ])
+    let mut found = found.into_iter();
+    Ok([(names.catalog, complete), (names.creator, short)].map(|(entity, id)| {
+        let stored = found.next().flatten();
+        CatalogCopy { entity, id, stored }
+    }))
 }
 
 /// Adds a copy of the own item to a change set.
@@ -168,8 +174,8 @@ fn add_copy(call: &Call, set: ChangeSet, kind: Kind, own: &Record, author: &str,
     };
     let mut given = object_from_fields(copied_fields(call.design(), names.own, copy.entity).filter_map(given));
     given.insert("creatorName".to_owned(), author.into());
-    given.extend(call.body.get("price").map(|price| ("price".to_owned(), price.clone())));
-    if copy.exists {
+    given.extend(call.body.get(PRICE_FIELD).map(|price| (PRICE_FIELD.to_owned(), price.clone())));
+    if copy.stored.is_some() {
         // In any version: a saved count may change it concurrently.
         return set.update(copy.entity, &copy.id, given, None);
     }

@@ -26,7 +26,10 @@ pub use self::{
     subscription_plans::{InvalidPlans, SubscriptionPlan, SubscriptionPlans},
     subscription_state::SubscriptionState,
 };
-pub(crate) use self::{purchases::find_paid_targets, subscription::is_subscriber};
+pub(crate) use self::{
+    purchases::{bought_record_fields, bought_record_name, find_paid_targets},
+    subscription::is_subscriber,
+};
 use crate::product::{find, item_schema};
 
 const METHOD_ENTITY: &str = "payment_method";

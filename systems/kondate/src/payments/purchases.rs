@@ -1,17 +1,17 @@
 //! Purchases: a recipe or set of the catalog, paid once per idempotency key.
 
-use nagaya_design::{Design, FieldError, MAX_PAGE};
+use nagaya_design::{Design, FieldError};
 use nagaya_server::{Answer, Problem, RequestBody as _, request_body};
 use nagaya_tenancy::{ChangeSet, Error, ErrorKind, List, Record, RecordOwner, Retry, SideRecord, Tenant};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value as Json, json};
+use serde_json::{Map, Value as Json, json};
 
 use super::{
     CURRENCY, ChargeId, PURCHASE_ENTITY, PaymentCall, PaymentError, text,
     wallet::{PendingPayment, Wallet, commit_or_lost_race},
 };
 use crate::{
-    catalog::Kind,
+    catalog::{Kind, price::price_of},
     notifications::notification_fields,
     product::{find, object_fields},
 };
@@ -46,7 +46,8 @@ pub(super) fn schema(design: &Design) -> Json {
 /// Buys something at the price that the catalog has: 201 with the purchase, 402 if it is not paid.
 ///
 /// The idempotency key is required: without it, a repeated request would be charged again. The result is stored under the key
-/// for good, and is the answer to every request with the key. A paid item cannot be bought again with another key: 409.
+/// for good, and is the answer to every request with the key. An item cannot be bought again with another key: 409, unless it
+/// was free then and costs something now.
 pub(super) async fn buy(call: PaymentCall) -> Result<Answer, Problem> {
     let order: PurchaseRequest = call.http.parse_body()?;
     let kind = Kind::from_link_name(&order.target_type).ok_or_else(not_for_sale)?;
@@ -62,43 +63,53 @@ pub(super) async fn buy(call: PaymentCall) -> Result<Answer, Problem> {
         if let Some(slip) = note(&receipt_record_name(key)).await? {
             return call.earlier_result(&slip, &request).await;
         }
-        // The item is not paid with another key. A concurrent purchase from here on changes the wallet that was read before.
-        if let Some(bought) = note(&bought_record_name(&order.target_type, &order.target_id)).await?
-            && call.is_still_paid(&bought).await?
-        {
+        // The item was not bought with another key. A concurrent purchase from here on changes the wallet that was read before.
+        let bought = match note(&bought_record_name(&order.target_type, &order.target_id)).await? {
+            Some(bought) => call.lasting_purchase(&bought).await?,
+            None => None,
+        };
+        if bought.as_ref().is_some_and(has_amount) {
             return Err(already_bought());
         }
         let purchase = call.offer(kind, &order).await?;
+        // What was free when it was bought is bought once more only if it costs something now.
+        if bought.is_some() && purchase.amount == 0 {
+            return Err(already_bought());
+        }
         let buying = PendingPurchase { key: key.to_owned(), request: request.clone(), purchase };
         // The next round completes the pending payment, this one or another.
         call.store_pending(&wallet, &PendingPayment::Buying(buying)).await?;
     }
 }
 
-/// Which of these targets a user has paid for, by type and id. It reads the purchases once, however many targets there are.
-pub(crate) async fn find_paid_targets(user: &Tenant, targets: Vec<(&str, &str)>) -> Result<Vec<bool>, Error> {
-    let mut paid = vec![false; targets.len()];
-    let list = List::by("purchases").limit(MAX_PAGE);
-    let mut page = user.list(&list).await?;
-    loop {
-        for purchase in page.records.iter().filter(|purchase| is_paid(purchase)) {
-            let bought = (purchase.text("targetType"), purchase.text("targetId"));
-            for (paid, target) in paid.iter_mut().zip(&targets) {
-                *paid |= bought == (Some(target.0), Some(target.1));
-            }
-        }
-        match page.next.filter(|_| paid.contains(&false)) {
-            Some(next) => page = user.list(&list.clone().cursor(next)).await?,
-            None => return Ok(paid),
-        }
-    }
+/// Which of these targets a user has paid for, by type and id. It costs two reads, however many targets there are and however
+/// much the user has bought.
+pub(crate) async fn find_paid_targets(user: &Tenant, targets: &[(&str, &str)]) -> Result<Vec<bool>, Error> {
+    let names: Vec<_> = targets.iter().map(|(target_type, id)| bought_record_name(target_type, id)).collect();
+    let bought = user.side_records_named(PURCHASE_ENTITY, &names).await?;
+    let ids: Vec<_> = bought.iter().map(|bought| bought.as_ref().map(purchase_id)).collect();
+    let wanted: Vec<_> = ids.iter().flatten().map(|id| (PURCHASE_ENTITY, id.as_slice())).collect();
+    let mut purchases = user.get_many(&wanted).await?.into_iter();
+    let mut is_paid = |id: &Option<_>| {
+        let purchase = id.as_ref().and_then(|_| purchases.next()).flatten();
+        purchase.is_some_and(|purchase| lasts(&purchase) && has_amount(&purchase))
+    };
+    Ok(ids.iter().map(|id| is_paid(id)).collect())
 }
 
-/// Whether something was paid, and was not refunded since. What was free when it was bought has to be paid when it costs
-/// something.
-fn is_paid(purchase: &Record) -> bool {
-    let amount = purchase.json("amount").and_then(|amount| amount.as_f64());
-    purchase.text("status") == Some("paid") && amount.is_some_and(|amount| amount > 0.0)
+/// The id of the purchase that a record of a bought item names.
+fn purchase_id(bought: &SideRecord) -> [&str; 2] {
+    ["purchasedAt", "purchaseId"].map(|field| bought.text(field).unwrap_or_default())
+}
+
+/// Whether a purchase was paid, or free of charge, and was not refunded since.
+fn lasts(purchase: &Record) -> bool {
+    purchase.text("status") == Some("paid")
+}
+
+/// Whether something was paid. What was free when it was bought has to be paid when it costs something.
+fn has_amount(purchase: &Record) -> bool {
+    purchase.json("amount").and_then(|amount| amount.as_u64()).is_some_and(|amount| amount > 0)
 }
 
 /// A purchase before it is paid, as its item will be.
@@ -168,7 +179,7 @@ impl PendingPurchase {
     /// Adds the record that the item is bought, in place of that of a purchase that was refunded.
     async fn add_bought_record(&self, call: &PaymentCall, set: ChangeSet) -> Result<ChangeSet, Error> {
         let Purchase { purchased_at, purchase_id, .. } = &self.purchase;
-        let by = object_fields(json!({ "purchasedAt": purchased_at, "purchaseId": purchase_id }));
+        let by = bought_record_fields(purchased_at, purchase_id);
         let name = bought_record_name(&self.purchase.target_type, &self.purchase.target_id);
         let refunded = call.tenant.side_record(PURCHASE_ENTITY, RecordOwner::Tenant, &name).await?;
         Ok(set.side_record(PURCHASE_ENTITY, RecordOwner::Tenant, &name, Some(by), refunded.as_ref()))
@@ -197,7 +208,7 @@ impl PaymentCall {
             return Err(own_item());
         }
         // The price is the one that the buyer has seen.
-        let amount = offered.json("price").and_then(|price| price.as_u64()).unwrap_or_default();
+        let amount = price_of(&offered).unwrap_or_default();
         let whole = u32::try_from(amount).ok().map(f64::from);
         if order.amount.is_some_and(|seen| Some(seen) != whole) {
             return Err(price_changed(amount));
@@ -217,11 +228,9 @@ impl PaymentCall {
         })
     }
 
-    /// Whether the purchase of a record that an item is bought is still paid. What was refunded can be bought again.
-    async fn is_still_paid(&self, bought: &SideRecord) -> Result<bool, Error> {
-        let text = |name: &str| bought.text(name).unwrap_or_default();
-        let purchase = find(&self.tenant, PURCHASE_ENTITY, &[text("purchasedAt"), text("purchaseId")]).await?;
-        Ok(purchase.is_some_and(|purchase| is_paid(&purchase)))
+    /// The purchase that a record of a bought item names, unless it was refunded: then the item can be bought again.
+    async fn lasting_purchase(&self, bought: &SideRecord) -> Result<Option<Record>, Error> {
+        Ok(find(&self.tenant, PURCHASE_ENTITY, &purchase_id(bought)).await?.filter(lasts))
     }
 
     /// The result of a purchase, for a repeated request.
@@ -254,8 +263,13 @@ fn receipt_record_name(key: &str) -> String {
     format!("purchase-{key}")
 }
 
+/// The fields of the record that an item is bought: they name the purchase.
+pub(crate) fn bought_record_fields(purchased_at: &Json, purchase_id: &str) -> Map<String, Json> {
+    object_fields(json!({ "purchasedAt": purchased_at, "purchaseId": purchase_id }))
+}
+
 /// The name of the record that an item is bought.
-fn bought_record_name(target_type: &str, target_id: &str) -> String {
+pub(crate) fn bought_record_name(target_type: &str, target_id: &str) -> String {
     format!("bought-{target_type}-{target_id}")
 }
 

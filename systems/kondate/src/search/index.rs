@@ -13,7 +13,7 @@ use super::{
     terms::{self, Weighted},
 };
 use crate::{
-    catalog::preview::is_paid,
+    catalog::preview::has_price,
     product::{MAX_CHANGES, object_fields, object_from_fields},
 };
 
@@ -193,7 +193,7 @@ impl Collection {
         };
         let (tags, (parts, part)) = (list("tags"), self.parts);
         // A search must not tell what a paid item is made of: its preview does not.
-        let parts = if self.public && is_paid(record) { Vec::new() } else { list(parts) };
+        let parts = if self.public && has_price(record) { Vec::new() } else { list(parts) };
         let title = record.text("title").map(|title| (TITLE_WEIGHT, title));
         let tags = tags.iter().filter_map(|tag| Some((TAG_WEIGHT, tag.as_str()?)));
         let parts = parts.iter().filter_map(|each| Some((PART_WEIGHT, each.get(part)?.as_str()?)));

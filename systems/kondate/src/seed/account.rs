@@ -106,7 +106,7 @@ fn card_and_subscription(context: &SeedContext<'_>, user: &SeedUser, rng: &mut R
         SeedItem::new("payment_method", user.subscribed_at - HOUR_MILLIS, rng, card),
         SeedItem::new("subscription", user.subscribed_at, rng, subscription),
     ];
-    WriteGroup { items, claim: None }
+    WriteGroup { items, record: None }
 }
 
 /// The n-th notification, the newest first.

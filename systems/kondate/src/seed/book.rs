@@ -1,16 +1,17 @@
 //! The recipe book of a user: categories, recipes, menus, and which of them are published.
 
 use nagaya_seed::{DAY_MILLIS, Rng, SeedContext};
+use nagaya_tenancy::RecordOwner;
 use serde_json::{Value as Json, json};
 
 use super::{
-    EVENING_UTC_HOUR, HOUR_MILLIS, MAX_RECIPES, SECOND_MILLIS, SeedItem, WriteGroup,
+    EVENING_UTC_HOUR, HOUR_MILLIS, MAX_RECIPES, SECOND_MILLIS, SeedItem, SeedRecord, WriteGroup,
     account::SeedUser,
     dishes::{Dish, Ingredient},
     evening, id, instant, random_later_evening, start_of_day,
     texts::{MENUS, MenuText, TEXTS},
 };
-use crate::product::object_fields;
+use crate::{catalog::price::LAST_PRICE_FIELD, product::object_fields};
 
 /// One of how many recipes and of how many menus is published.
 const PUBLISHED_ONE_IN: (usize, usize) = (20, 6);
@@ -229,6 +230,9 @@ fn published(
     let Some(offer) = offer else { return SeedItem::new(own, moment, &mut rng, own_fields).alone() };
     let at = instant(offer.moment);
     own_fields["publishedAt"] = json!(at);
+    if offer.price > 0 {
+        own_fields[LAST_PRICE_FIELD] = json!(offer.price);
+    }
     let copy = |fields: &[&str]| {
         let mut copy = json!({ id: own_fields[id], "creatorName": user.name, "price": offer.price, "createdAt": at });
         fields.iter().for_each(|field| copy[*field] = own_fields[*field].clone());
@@ -242,5 +246,6 @@ fn published(
         SeedItem::new(catalog, offer.moment, &mut rng, complete),
         SeedItem::new(creator, offer.moment, &mut rng, short),
     ];
-    WriteGroup { items, claim: Some((catalog, name, claim)) }
+    let record = SeedRecord { entity: catalog, owner: RecordOwner::System, name, fields: claim };
+    WriteGroup { items, record: Some(record) }
 }

@@ -1,16 +1,17 @@
 //! What users have of each other: saved and bought recipes, and share links.
 
 use nagaya_seed::{DAY_MILLIS, SeedContext, SeedSteps, Seeder};
-use nagaya_tenancy::Tenant;
+use nagaya_tenancy::{RecordOwner, Tenant};
 use serde_json::json;
 
 use super::{
-    MAX_RECIPES, SeedItem, WriteGroup,
+    MAX_RECIPES, SeedItem, SeedRecord, WriteGroup,
     account::{PERIOD_DAYS, PERIOD_PRICE_YEN, SeedUser},
     book,
     book::{Offer, RecipeBook},
     evening, id, instant, random_later_evening, steps,
 };
+use crate::payments::{bought_record_fields, bought_record_name};
 
 /// How many other users a user knows, at most.
 const MAX_CONTACTS_PER_USER: usize = 5;
@@ -66,16 +67,24 @@ fn build_saved_items(context: &SeedContext<'_>, user: &SeedUser, other: &SeedCon
             random_later_evening(moment, context.until, &mut rng)
         };
         if price > 0 {
+            let (purchased_at, purchase_id) = (instant(at), id(at, rng.bits()));
             let fields = json!({
-                "purchasedAt": instant(at),
-                "purchaseId": id(at, rng.bits()),
+                "purchasedAt": purchased_at,
+                "purchaseId": purchase_id,
                 "targetType": target,
                 "targetId": thing,
                 "title": title,
                 "amount": price,
                 "paymentMethodId": user.card,
             });
-            all.push(SeedItem::new("purchase", at, &mut rng, fields).alone());
+            let items = vec![SeedItem::new("purchase", at, &mut rng, fields)];
+            let record = SeedRecord {
+                entity: "purchase",
+                owner: RecordOwner::Tenant,
+                name: bought_record_name(target, thing),
+                fields: bought_record_fields(&json!(purchased_at), &purchase_id),
+            };
+            all.push(WriteGroup { items, record: Some(record) });
         }
         let fields = json!({
             name: thing,

@@ -111,8 +111,16 @@ struct SeedItem {
 #[derive(Debug)]
 struct WriteGroup {
     items: Vec<SeedItem>,
-    /// What the catalog records about who has published something: the entity, the name of the record and its fields.
-    claim: Option<(&'static str, String, Map<String, Json>)>,
+    record: Option<SeedRecord>,
+}
+
+/// What the product records beside the items: who has published something, or what was bought.
+#[derive(Debug)]
+struct SeedRecord {
+    entity: &'static str,
+    owner: RecordOwner,
+    name: String,
+    fields: Map<String, Json>,
 }
 
 impl SeedItem {
@@ -123,7 +131,7 @@ impl SeedItem {
     }
 
     fn alone(self) -> WriteGroup {
-        WriteGroup { items: vec![self], claim: None }
+        WriteGroup { items: vec![self], record: None }
     }
 }
 
@@ -133,9 +141,9 @@ impl WriteGroup {
             let stamp = (item.entity != EXPIRING_ENTITY).then_some((item.moment, item.bits));
             stamp::with_stamp(stamp, || set.create(item.entity, item.fields.clone()))
         });
-        match &self.claim {
-            Some((entity, name, fields)) => {
-                set.side_record(entity, RecordOwner::System, name, Some(fields.clone()), None)
+        match &self.record {
+            Some(SeedRecord { entity, owner, name, fields }) => {
+                set.side_record(entity, *owner, name, Some(fields.clone()), None)
             }
             None => set,
         }

@@ -8,7 +8,10 @@ use nagaya_store::Measurement;
 use nagaya_tenancy::Nagaya;
 
 use super::Todos;
-use crate::{note_cleanup::NoteCleanup, projections};
+use crate::{
+    notes::{NoteCleanup, NoteSweep},
+    projections,
+};
 
 /// How often the current generations are read, in case another process has switched them.
 const GENERATIONS_INTERVAL: Duration = Duration::from_secs(1);
@@ -32,7 +35,7 @@ impl Todos {
             }
         }
         let _ = self.processors.set(processors);
-        let (mut feed_stop, mut generations_stop, cleanup_stop) = (stop.clone(), stop.clone(), stop);
+        let (mut feed_stop, mut generations_stop, sweep_stop) = (stop.clone(), stop.clone(), stop.clone());
         work.push(Box::pin(async move { self.feed.run(nagaya, IDLE_PAUSE, feed_stop.wait()).await }));
         work.push(Box::pin(async move {
             loop {
@@ -45,8 +48,9 @@ impl Todos {
                 }
             }
         }));
-        let cleanup = NoteCleanup::new(nagaya, &self.notes);
-        work.push(Box::pin(async move { cleanup.run(cleanup_stop).await }));
+        let cleanup = NoteCleanup::new(nagaya, &self.notes, stop);
+        work.push(Box::pin(async move { cleanup.run().await }));
+        work.push(Box::pin(NoteSweep::new(nagaya, &self.notes).run(sweep_stop)));
         futures_util::future::join_all(work).await;
     }
 

@@ -16,7 +16,7 @@ use super::{
     errors::{command_problem, problem_from_error},
     fingerprint, todo_answer, todo_id,
 };
-use crate::{Command, Todo, TodoView};
+use crate::{Command, Note, Todo, TodoView};
 
 /// Changes of a todo.
 #[derive(Deserialize)]
@@ -51,36 +51,39 @@ pub(super) fn routes(todos: &Arc<Todos>) -> [CustomRoute; 2] {
 /// Renames, completes or reopens a todo, or changes its note; one event for each.
 async fn change(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     let TodoPatch { title, completed, note } = body::parse(&call.body, &FIELDS)?;
-    let mut unused = None;
     let note = match note {
-        Some(Some(text)) => {
-            let (tenant, id) = (call.tenant()?, todo_id(&call));
-            // No note is stored for a todo that does not exist. A repeated request may get its first answer.
-            let todo = todos.events.load(&tenant, id).await.map_err(problem_from_error)?;
-            if todo.version == 0 || (todo.state.is_deleted() && call.idempotency_key()?.is_none()) {
-                return Err(Problem::not_found());
-            }
-            let (note, is_new) = todos.notes.store(&tenant.principal().tenant, id, text).await?;
-            unused = is_new.then(|| note.clone());
-            Some(Some(note))
-        }
+        Some(Some(text)) => Some(new_note(&todos, &call, text).await?),
         Some(None) => Some(None),
         None => None,
     };
     let command = Command::Change { title, completed, note };
-    let done = execute(&todos, &call, &command).await;
-    if done.as_ref().is_ok_and(|done| done.events.is_empty()) || done.is_err() {
-        todos.delete_unused_note(&call.tenant()?, todo_id(&call), unused.as_ref()).await?;
-    }
-    let done = done?;
+    let done = execute(&todos, &call, &command).await?;
     todos.check_not_deleted(&call.tenant()?, &done).await?;
     todo_answer(StatusCode::OK, &done)
+}
+
+/// The note of a change, stored if it is long. Nothing is stored for a todo that does not exist.
+async fn new_note(todos: &Todos, call: &Call, text: String) -> Result<Option<Note>, Problem> {
+    let (tenant, id) = (call.tenant()?, todo_id(call));
+    let todo = todos.events.load(&tenant, id).await.map_err(problem_from_error)?;
+    match todo.state.note() {
+        Some(current) => {
+            let request = call.ids().ulid(call.now_millis());
+            todos.notes.store(&tenant.principal().tenant, id, &request, text, current).await.map(Some)
+        }
+        // A deleted todo is never changed, but a repeated request may get its first answer.
+        None if todo.state.is_deleted() && call.idempotency_key()?.is_some() => Ok(None),
+        None => Err(Problem::not_found()),
+    }
 }
 
 /// Deletes a todo and its long notes; its history stays.
 async fn delete(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     execute(&todos, &call, &Command::Delete).await?;
-    todos.notes.delete_all(&call.tenant()?.principal().tenant, todo_id(&call)).await;
+    if let Err(error) = todos.notes.delete_all(&call.tenant()?.principal().tenant, todo_id(&call)).await {
+        // The cleanup follows the events and deletes them later.
+        tracing::debug!(cause = error.to_string(), "the notes of a deleted todo cannot be deleted at once");
+    }
     Ok(Answer::no_content())
 }
 

@@ -48,18 +48,12 @@ async fn create(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     let once = call.idempotency_key()?.map(|key| (key, request.as_slice()));
 
     let note = match note {
-        Some(text) => Some(todos.notes.store(&tenant.principal().tenant, &id, text).await?.0),
+        Some(text) => Some(todos.notes.store(&tenant.principal().tenant, &id, &context.new_id(), text, None).await?),
         None => None,
     };
-    let stored = note.clone();
     let (command, request) =
         (Command::Create { title, note }, CommandRequest { context, expected: None, idempotency: once });
-    let done = todos.events.execute(&tenant, &id, &command, &request).await.map_err(command_problem);
-    if done.as_ref().map_or(true, |done| done.aggregate != id) {
-        // It was refused or repeated: there is no todo with this id.
-        todos.delete_unused_note(&tenant, &id, stored.as_ref()).await?;
-    }
-    let done = done?;
+    let done = todos.events.execute(&tenant, &id, &command, &request).await.map_err(command_problem)?;
     todos.check_not_deleted(&tenant, &done).await?;
     let mut answer = todo_answer(StatusCode::CREATED, &done)?;
     answer.set_header(header::LOCATION, &call.location(&format!("/todos/{}", done.aggregate)));

@@ -21,7 +21,7 @@ use nagaya_tenancy::{ErrorKind, Nagaya, Record, Tenant};
 use serde_json::{Value as Json, json};
 
 use self::body::Values;
-use crate::{AGGREGATE, LongNoteStorage, Note, Todo, TodoView, notes};
+use crate::{AGGREGATE, LongNoteStorage, Todo, TodoView, notes};
 
 /// The title of a todo.
 const TITLE: Values = Values::Text(500);
@@ -60,19 +60,6 @@ impl Todos {
         }
         let now = self.events.load(tenant, &done.aggregate).await.map_err(errors::problem_from_error)?;
         if now.state.is_deleted() { Err(nagaya_tenancy::Error::from(ErrorKind::ResultDeleted).into()) } else { Ok(()) }
-    }
-
-    /// Deletes a long note that was stored for a command, unless the todo has it now: the command was refused, or was a repetition.
-    async fn delete_unused_note(&self, tenant: &Tenant, todo: &str, note: Option<&Note>) -> Result<(), Problem> {
-        let Some(Note::Object { object, .. }) = note else { return Ok(()) };
-        let now = self.events.load(tenant, todo).await.map_err(errors::problem_from_error)?;
-        let is_used = matches!(now.state.note(), Some(Some(Note::Object { object: used, .. })) if used == object);
-        if now.version == 0 || now.state.is_deleted() {
-            self.notes.delete_all(&tenant.principal().tenant, todo).await;
-        } else if !is_used {
-            self.notes.delete_unused(object).await;
-        }
-        Ok(())
     }
 
     /// A route with its handler.

@@ -10,6 +10,7 @@ mod harness;
 mod history;
 mod idempotency;
 mod lists;
+mod note_objects;
 mod notes;
 mod read_your_writes;
 mod routes;

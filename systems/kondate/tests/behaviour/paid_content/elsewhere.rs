@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use nagaya_server::document;
-use nagaya_testing::{InstrumentedStore, ManualClock, TestServer, memory_store, text};
+use nagaya_tenancy::{Expected, Principal};
+use nagaya_testing::{Call, InstrumentedStore, ManualClock, TestServer, memory_store, text};
 use serde_json::json;
 
 use super::{KINDS, SECRETS, buy, with_subscription};
@@ -118,31 +119,91 @@ fn the_openapi_document_describes_previews() {
     assert!(["preview", "stepCount", "itemCount", "price"].iter().all(|field| link.contains(field)), "{link}");
 }
 
-/// A page of paid items costs as many calls of the store as one paid item, whoever reads it.
+/// A page of paid items costs as many calls of the store as one paid item, however much its reader has bought.
 #[test]
-fn a_page_costs_one_look_at_the_purchases() {
+fn a_page_reads_the_purchases_of_its_items_and_no_others() {
     let clock = ManualClock::default();
     let store = InstrumentedStore::new(memory_store(&clock));
     let server = TestServer::builder(system()).store(Arc::clone(&store) as _, &clock).start();
     let (creator, kind) = (cook(&server, "u_cost"), &KINDS[0]);
     let copies: Vec<_> = (0..12).map(|_| kind.publish(&creator, 300)).collect();
     let reader = server.client_of_user("u_reader", "u_reader");
-    buy(&reader, kind, &copies[3], "1");
-    buy(&reader, kind, &copies[7], "2");
+    for (nth, copy) in copies.iter().take(10).enumerate() {
+        buy(&reader, kind, copy, &nth.to_string());
+    }
 
-    let queries = |client: &nagaya_testing::Client<'_>, path: &str| {
-        store.take_queries();
+    // The reads that concern purchases, with the number of their keys, and the items that are shown in full.
+    let reads = |client: &nagaya_testing::Client<'_>, path: &str| {
+        store.take(|_| true);
         let full = client.get(path).list().iter().filter(|item| item.get("preview").is_none()).count();
-        let own = store.take_queries();
-        (own.iter().filter(|query| format!("{query:?}").contains("PURCHASE#")).count(), full)
+        let concerned = |text: &String| text.contains("PURCHASE#") || text.contains("bought-");
+        let read = store.take(|call| concerned(&format!("{call:?}")));
+        let keys = |call: &Call| match call {
+            Call::BatchGet(keys) => keys.len(),
+            other => panic!("{other:?}"),
+        };
+        (read.iter().map(keys).collect::<Vec<_>>(), full)
     };
     let newest = "/v1/catalog/recipes";
-    assert_eq!(queries(&reader, newest), (1, 2));
-    assert_eq!(queries(&creator, newest), (0, 12));
-    assert_eq!(queries(&server.anonymous_client(), newest), (0, 0));
+    assert_eq!(reads(&reader, newest), (vec![12, 10], 10));
+    // The newest two were not bought.
+    assert_eq!(reads(&reader, "/v1/catalog/recipes?limit=2"), (vec![2], 0));
+    assert_eq!(reads(&reader, "/v1/catalog/recipes?limit=1&order=asc"), (vec![1, 1], 1));
+    assert_eq!(reads(&creator, newest), (vec![], 12));
+    assert_eq!(reads(&server.anonymous_client(), newest), (vec![], 0));
     // Free items cost nothing.
     for copy in &copies {
         kind.publish_again(&creator, copy, 0);
     }
-    assert_eq!(queries(&reader, newest), (0, 12));
+    assert_eq!(reads(&reader, newest), (vec![], 12));
+}
+
+/// Items of earlier versions do not have the price with which they were published.
+#[test]
+fn withdrawing_an_item_that_was_published_long_ago_does_not_give_it_away() {
+    let server = kondate_server();
+    let (creator, anonymous) = (cook(&server, "u_old"), server.anonymous_client());
+    let tenant = server.nagaya.tenant(&Principal::new("u_old", "u_old")).expect("a user");
+    for kind in &KINDS {
+        let copy = kind.publish(&creator, 300);
+        let id = text(&copy, kind.id);
+        let own = kind.what.trim_end_matches('s');
+        let forget = || {
+            let patch = json!({ "lastPrice": null }).as_object().cloned().expect("fields");
+            server.block_on(tenant.update(own, &[id], patch, Expected::Any)).expect("it is changed");
+        };
+        let share = json!({ "targetType": kind.link_name, "targetId": id });
+        let link = format!("/v1/shares/{}", text(&creator.post("/v1/shares", &share).expect_data(201), "shareId"));
+        let is_preview = |why: &str| {
+            let shown = anonymous.get(&link).expect_data(200);
+            assert_eq!((&shown["target"]["preview"], &shown["target"]["price"]), (&json!(true), &json!(300)), "{why}");
+            assert!(!SECRETS.iter().any(|secret| shown.to_string().contains(secret)), "{shown}");
+        };
+        forget();
+        is_preview("it is in the catalog");
+        creator.post_empty(&format!("/v1/{}/{id}/withdraw", kind.what));
+        is_preview("it was withdrawn");
+
+        // A reader may find the own item as it was before, and the copy already gone.
+        let copy = kind.publish_again(&creator, &copy, 300);
+        let key = [text(&copy, "createdAt"), id];
+        server.block_on(tenant.delete(&format!("catalog_{own}"), &key, Expected::Any)).expect("it is deleted");
+        is_preview("its copy is gone");
+    }
+}
+
+#[test]
+fn a_price_with_a_fraction_of_zero_is_a_price() {
+    let server = kondate_server();
+    let (creator, anonymous) = (cook(&server, "u_float"), server.anonymous_client());
+    for kind in &KINDS {
+        let made = creator.post(&format!("/v1/{}", kind.what), &kind.item()).expect_data(201);
+        let path = format!("/v1/{}/{}", kind.what, text(&made, kind.id));
+        creator.post(&format!("{path}/publish"), &json!({ "price": 300.0 })).expect_data(200);
+        let own = creator.get(&path).expect_data(200);
+        assert_eq!(own["lastPrice"], 300);
+        let public = format!("/v1/catalog/{}/{}", kind.what, text(&made, kind.id));
+        let shown = anonymous.get_until(&public, |answer| answer.status == 200).expect_data(200);
+        assert_eq!((&shown["preview"], &shown["price"]), (&json!(true), &json!(300)));
+    }
 }

@@ -63,6 +63,34 @@ pub(crate) fn an_item_is_bought_once(server: &TestServer) {
     assert_eq!(notification_kinds(&mio), ["receipt", "receipt"]);
 }
 
+/// Proves the part of K13 that something free is bought once, and is paid when it costs something.
+#[test]
+fn a_free_item_is_bought_once_and_again_only_for_a_price() {
+    let server = kondate_server();
+    let (cook, mio) =
+        (server.client_of_user("pay-gives", "pay-gives"), server.client_of_user("pay-takes", "pay-takes"));
+    cook.post("/v1/profile", &json!({ "displayName": "Cook" })).expect_data(201);
+    add_method(&mio, "tok_visa");
+    let id = published(&cook, "/v1/recipes", "recipeId", 0);
+    let publish = |price: u64| {
+        cook.post(&format!("/v1/recipes/{id}/publish"), &json!({ "price": price })).expect_data(200);
+    };
+
+    let gift = buy(&mio, "1", &purchase_body(&id)).expect_data(201);
+    assert_eq!(gift["amount"], 0);
+    buy(&mio, "2", &purchase_body(&id)).expect_problem(409, "already_bought");
+    assert_eq!(buy(&mio, "1", &purchase_body(&id)).expect_data(201), gift, "a repeated request has its first result");
+    publish(300);
+    assert_eq!(mio.get(&format!("/v1/catalog/recipes/{id}")).expect_data(200)["preview"], true);
+    assert_eq!(buy(&mio, "2", &purchase_body(&id)).expect_data(201)["amount"], 300);
+    for price in [300, 0, 500] {
+        publish(price);
+        buy(&mio, "3", &purchase_body(&id)).expect_problem(409, "already_bought");
+        assert_eq!(mio.get(&format!("/v1/catalog/recipes/{id}")).expect_data(200).get("preview"), None);
+    }
+    assert_eq!(mio.get("/v1/purchases").list().len(), 2);
+}
+
 /// Proves the part of K13 that nobody pays another price than the one that was seen.
 #[test]
 fn the_price_must_be_the_one_that_the_caller_saw() {
