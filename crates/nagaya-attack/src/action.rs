@@ -31,13 +31,13 @@ pub enum Action {
 pub const MAX_PAGES: usize = 4;
 
 impl Action {
-    /// Whether it would change the audit log, which nobody can.
-    pub(super) fn rewrites_audit(&self, design: &Design) -> bool {
+    /// Whether it would write entries of the audit, which nobody can.
+    pub(super) fn writes_audit(&self, design: &Design) -> bool {
         let is_audit = |name: &str| design.entity(name).is_some_and(|entity| design.holds_audit_entries(entity));
         match self {
-            Action::Update(entity, ..) | Action::Delete(entity, ..) => is_audit(entity),
-            Action::Set(actions) => actions.iter().any(|action| action.rewrites_audit(design)),
-            Action::Get(..) | Action::GetMany(_) | Action::List(_) | Action::Create(..) => false,
+            Action::Create(entity, _) | Action::Update(entity, ..) | Action::Delete(entity, ..) => is_audit(entity),
+            Action::Set(actions) => actions.iter().any(|action| action.writes_audit(design)),
+            Action::Get(..) | Action::GetMany(_) | Action::List(_) => false,
         }
     }
 

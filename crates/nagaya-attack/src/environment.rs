@@ -7,10 +7,14 @@ use std::sync::{
 
 use nagaya_design::{Design, Entity, Wall};
 use nagaya_seed::Rng;
-use nagaya_store::{Clock, Item, Scan, Store};
+use nagaya_store::{Clock, Item, Scan, Store, Write};
 use serde_json::{Map, Value as Json};
 
-use super::{Engine, scenario::Failure, values};
+use super::{
+    Engine, json,
+    scenario::{Failure, item_with_fields},
+    values,
+};
 use nagaya_tenancy::{Error, IdGenerator, Nagaya, Operator, Principal, Record, Settings, Tenant};
 
 /// The time of all attacks, in 2040: servers that sweep by a clock of their own find nothing to sweep.
@@ -100,6 +104,12 @@ impl Environment {
                     let Some(fields) = values::fields(entity, n, salt, &of) else { continue };
                     // The same item has the same id in both environments.
                     self.next.store(((salt * 1_000 + at) * 1_000 + n) as u64 * 1_000 + 7, Ordering::Relaxed);
+                    if design.holds_audit_entries(entity) {
+                        // Nobody creates one, so it is written as the layer does.
+                        made.push(self.write_entry(entity, tenant, fields, salt * 1_000 + n).await?);
+                        any = true;
+                        continue;
+                    }
                     match creator.create(&entity.name, fields.clone()).await {
                         Ok(record) => {
                             let mut fields = fields;
@@ -127,6 +137,32 @@ impl Environment {
             }
             waiting = left;
         }
+    }
+
+    /// Writes an entry of a tenant's audit, whose generated fields have the n-th values.
+    async fn write_entry(
+        &self,
+        entity: &Entity,
+        tenant: Option<&str>,
+        mut fields: Map<String, Json>,
+        n: usize,
+    ) -> Result<OwnedItem, Failure> {
+        let design = self.attacker_layer.design();
+        for field in entity.fields.iter().filter(|field| !field.optional) {
+            if !fields.contains_key(&field.name) {
+                let instant = || field.timestamp_value(NOW_MILLIS + i64::try_from(n).unwrap_or_default() * 1_000);
+                fields
+                    .extend(instant().or_else(|| values::nth_value(field, n)).map(|value| (field.name.clone(), value)));
+            }
+        }
+        if let Some((path, tenant)) = entity.tenant.as_deref().zip(tenant) {
+            json::set_at_path(&mut fields, path, tenant.into());
+        }
+        let item = item_with_fields(design, entity, &fields)?;
+        self.store.write(Write::put(design.table_of(entity).physical_name(&design.name), item).into()).await?;
+        let value = |path| json::value_at(&fields, path).map(values::as_text).unwrap_or_default();
+        let id = entity.id_fields().into_iter().map(value).collect();
+        Ok(OwnedItem { tenant: tenant.map(str::to_owned), entity: entity.name.clone(), id, fields })
     }
 
     /// Everything that is stored, by table of the design.

@@ -9,7 +9,7 @@ use super::{
     action::Action,
     cases,
     environment::{Environment, NOW_MILLIS, OwnedItem},
-    scenario::{Failure, Scenario, expect, expect_tried, item_to_json},
+    scenario::{Failure, Scenario, expect, expect_tried, item_to_json, item_with_fields},
     values::{self, as_text},
 };
 use nagaya_tenancy::List;
@@ -192,14 +192,7 @@ fn filler_items(
                 }
             }
         }
-        for (attribute, value) in scenario.design.derived_attributes(entity, &fields) {
-            let value = value.map_err(|unfit| Failure::new(unfit.to_string()))?;
-            match value {
-                Some(value) => drop(fields.insert(attribute, value.into())),
-                None => drop(fields.remove(&attribute)),
-            }
-        }
-        items.push(fields.into_iter().map(|(name, value)| (name, json::to_store(value))).collect::<Item>());
+        items.push(item_with_fields(&scenario.design, entity, &fields)?);
     }
     let keys = |item: &Item| (item.get(&table.key.partition).cloned(), item.get(&table.key.sort).cloned());
     items.dedup_by(|one, other| keys(one) == keys(other));

@@ -15,6 +15,11 @@ pub fn key_id(key: &SecretKey) -> String {
     hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Whether a text has the form of a key's id.
+pub(crate) fn is_key_id(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 /// How often the source is asked for keys.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// How soon it is asked again if no known key fits: another process may have a newer one.

@@ -37,8 +37,8 @@ impl Scope {
     pub(crate) fn authorize_entity(&self, compiled: &CompiledEntity, intent: Intent) -> Result<(), Error> {
         let entity = &compiled.entity;
         let reaches = match (self, entity.wall) {
-            // Audit entries are never changed.
-            _ if compiled.is_audit && intent == Intent::Change => false,
+            // Audit entries are written by the layer itself, and never changed.
+            _ if compiled.is_audit && intent != Intent::Read => false,
             (Scope::Tenant(_), Wall::Public) if intent != Intent::Read => entity.tenant.is_some(),
             (Scope::Operator, Wall::Public) if intent != Intent::Read => entity.tenant.is_none(),
             (Scope::Visitor, _) if intent != Intent::Read => false,

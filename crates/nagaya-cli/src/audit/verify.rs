@@ -39,6 +39,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
         "unchained": report.unchained,
         "head": report.head.to_string(),
         "findings": report.findings.iter().map(finding_json).collect::<Vec<_>>(),
+        "furtherFindings": report.further_findings,
     });
     print(args.log.json, &shown, &report_text(&report), fine)
 }
@@ -49,6 +50,9 @@ fn report_text(report: &LogReport) -> String {
         format!("{at}{}\n", described(finding))
     };
     let mut text: String = report.findings.iter().map(line).collect();
+    if report.further_findings > 0 {
+        text += &format!("and {} more\n", report.further_findings);
+    }
     let entries = report.entries + report.unchained;
     let mut read = match entries {
         1 => "1 entry".to_owned(),
@@ -61,7 +65,7 @@ fn report_text(report: &LogReport) -> String {
     if report.expired > 0 {
         read += &format!("; {} expired", report.expired);
     }
-    text += &match report.findings.len() as u64 {
+    text += &match report.finding_count() {
         0 => format!("{read}: nothing was changed or removed; the head is\n{}\n", report.head),
         findings => format!("{read}: {}\n", counted(findings, "finding")),
     };

@@ -36,6 +36,13 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
         let message = format!("`{}` items are not behind the wall of the tenant of the entries", archived.name);
         report(message, "give the entity the same tenant, and a wall of `key` or `attribute`");
     }
+    for field in missing_in_key(entries, archived) {
+        let message = format!(
+            "`{field}` is in the key of `{}` and not in that of `{}`, so two entries could have one place",
+            entries.name, archived.name
+        );
+        report(message, "put all fields of the key of the entries into the key of the archive");
+    }
     let at = archive.entity;
     let is_aggregates =
         design.aggregates.iter().any(|aggregate| aggregate.has_entity(at) || aggregate.projections.contains(&at));
@@ -46,6 +53,19 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
     for (field, problem) in unfit_fields(entries, archived) {
         report(format!("`{field}` of `{}` {problem}", archived.name), "give both entities the same fields");
     }
+}
+
+/// The fields that tell entries apart, and not their copies in the archive.
+fn missing_in_key<'d>(entries: &'d Entity, archived: &Entity) -> Vec<&'d str> {
+    let is_in_key =
+        |field: &str| archived.key.partition.fields().chain(archived.key.sort.fields()).any(|each| each == field);
+    let mut missing: Vec<&str> = Vec::new();
+    for field in entries.key.partition.fields().chain(entries.key.sort.fields()) {
+        if !is_in_key(field) && !missing.contains(&field) {
+            missing.push(field);
+        }
+    }
+    missing
 }
 
 /// The fields by which an archive cannot take entries as they are.

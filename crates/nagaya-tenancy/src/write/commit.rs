@@ -166,10 +166,12 @@ impl Session {
 
     /// Stores the entry that a head holds, if a writer ended before it did.
     pub(crate) async fn store_pending(&self, head: Option<&Head>) -> Result<(), Error> {
-        if let Some(write) = head.and_then(|head| head.pending_write(&self.state)) {
-            failed_conditions(self.write(write.into()).await)?;
+        let Some(write) = head.and_then(|head| head.pending_write(&self.state)) else { return Ok(()) };
+        match failed_conditions(self.write(write.into()).await) {
+            // An entry that the store does not accept is forged. It must not keep the log from going on.
+            Err(error) if error.is_permanent() => Ok(()),
+            stored => stored.map(drop),
         }
-        Ok(())
     }
 
     /// Writes a set to the store. The only function that does.

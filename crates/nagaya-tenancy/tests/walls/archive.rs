@@ -11,6 +11,7 @@ use serde_json::{Value as Json, json};
 use crate::{
     common::{design, fields, tenant},
     fault_stores::{CrashPoint, all, crashing_at},
+    log_chain::operator,
     time::{NOON, options, settings},
 };
 
@@ -79,27 +80,63 @@ async fn old_entries_move_and_stay_with_their_tenant() {
 }
 
 #[tokio::test]
-async fn archived_entries_cannot_be_changed_and_replace_forged_ones() {
+async fn nobody_creates_changes_or_deletes_entries_recent_or_archived() {
     let clock = ManualClock::at(NOON);
     let nagaya = process("aiagent/single", store(&clock, true), &clock).await;
     let t1 = tenant(&nagaya, "t1");
-    create_agents(&t1, 0..1).await;
-    let genuine = entries(&t1, "audits").await.remove(0);
-    // Older servers let admins create what looks like an archived entry.
-    let mut forged = genuine.clone();
-    forged["actorUserId"] = json!("somebody-else");
-    let mut forged = fields(forged);
-    forged.remove("tenantId");
-    t1.create("archived_audit", forged).await.expect("it is written");
+    create_agents(&t1, 0..2).await;
     clock.advance(31 * DAY);
-    assert_eq!(nagaya.archive_audits().await.expect("a run"), 1);
-    assert_eq!(entries(&t1, "archived_audits").await, std::slice::from_ref(&genuine));
+    assert_eq!(nagaya.archive_audits().await.expect("a run"), 2);
+    create_agents(&t1, 2..4).await;
+    for (entity, access) in [("audit", "audits"), ("archived_audit", "archived_audits")] {
+        let before = entries(&t1, access).await;
+        assert_eq!(before.len(), 2);
+        let id = ["timestamp", "uuid"].map(|field| before[0][field].as_str().expect("a text"));
+        let mut forged = fields(before[0].clone());
+        forged.remove("tenantId");
+        forged.insert("uuid".to_owned(), json!("0190a6e4-6b1c-7c3a-8f00-0123456789ab"));
+        let of_operator = operator(&nagaya).as_tenant("t1").expect("a tenant");
+        for handle in [&t1, &of_operator] {
+            let created = handle.create(entity, forged.clone()).await.map(drop);
+            let changed = handle.update(entity, &id, fields(json!({ "action": "x" })), None).await.map(drop);
+            let deleted = handle.delete(entity, &id, None).await;
+            for refused in [created, changed, deleted] {
+                assert!(matches!(refused.expect_err("refused").kind(), ErrorKind::Walled(_)), "{entity}");
+            }
+        }
+        assert_eq!(entries(&t1, access).await, before, "{entity}");
+    }
+}
 
-    let id = ["timestamp", "uuid"].map(|field| genuine[field].as_str().expect("a text"));
-    let changed = t1.update("archived_audit", &id, fields(json!({ "action": "x" })), None).await;
-    let deleted = t1.delete("archived_audit", &id, None).await;
-    for refused in [changed.map(drop), deleted] {
-        assert!(matches!(refused.expect_err("refused").kind(), ErrorKind::Walled(_)));
+/// Somebody who can write to the tables has put something where an entry would move. Neither of the two is lost.
+#[tokio::test]
+async fn an_entry_does_not_replace_what_is_in_its_place_in_the_archive() {
+    for together in [true, false] {
+        let clock = ManualClock::at(NOON);
+        let store = store(&clock, together);
+        let nagaya = process("aiagent/single", store.clone(), &clock).await;
+        let t1 = tenant(&nagaya, "t1");
+        create_agents(&t1, 0..3).await;
+        let genuine = entries(&t1, "audits").await.remove(1);
+        let store: Arc<dyn Store> = store;
+        let is_genuine = |item: &Item| item.get("uuid").and_then(Value::as_str) == genuine["uuid"].as_str();
+        let stored = all(&store, "aiagent-app").await.into_iter().find(is_genuine).expect("it is stored");
+        for (attribute, value) in [("actorUserId", "somebody-else"), ("traceId", "t-1")] {
+            let forged = stored.clone().with("type", "archived_audit").with(attribute, value);
+            store.write(Write::put("aiagent-log", forged).into()).await.expect("it is written");
+            clock.advance(31 * DAY);
+            nagaya.archive_audits().await.expect("a run");
+            assert_eq!(entries(&t1, "audits").await, std::slice::from_ref(&genuine), "{together}: it stays");
+            let archived = entries(&t1, "archived_audits").await;
+            let there: Vec<_> = archived.iter().filter(|entry| entry["uuid"] == genuine["uuid"]).collect();
+            assert_eq!((archived.len(), there.len(), &there[0][attribute]), (3, 1, &json!(value)), "{together}");
+        }
+        // Once the place is free, it moves.
+        let text = |name: &str| stored.get(name).and_then(Value::as_str).expect("a key");
+        let key = nagaya_store::Key::new(text("PK"), text("SK"));
+        store.write(Write::delete("aiagent-log", key).into()).await.expect("it is gone");
+        assert_eq!(nagaya.archive_audits().await.expect("a run"), 1);
+        assert!(entries(&t1, "archived_audits").await.contains(&genuine));
     }
 }
 

@@ -295,6 +295,23 @@ async fn several_servers_append_to_one_chain_at_once() {
     assert_eq!((found(&report), report.entries), (vec![], 41));
 }
 
+/// The numbers of the entries are in another order than their times then.
+#[tokio::test]
+async fn servers_whose_clocks_differ_by_weeks_append_to_one_chain() {
+    let log = Log::open().await;
+    let [ahead, behind, lost] = [NOON + 70 * 86_400_000, NOON - 70 * 86_400_000, 0].map(ManualClock::at);
+    let servers = [&ahead, &behind, &log.clock, &lost].map(|clock| server(&log.store, clock, &[1]));
+    for _ in 0..5 {
+        for server in &servers {
+            act(server).await;
+        }
+    }
+    let report = log.verify().await;
+    assert_eq!((found(&report), report.entries, report.expired), (vec![], 16, 5), "those of 1970 have expired");
+    log.remove(&[log.entry(6).await, log.entry(7).await]).await;
+    assert_eq!(found(&log.verify().await), ["removed 6×3"]);
+}
+
 /// A process that ends at any write leaves a log that verifies, also on a store that cannot write an entry and the head at once.
 #[tokio::test]
 async fn a_crash_at_any_write_leaves_a_chain_that_verifies() {

@@ -17,6 +17,7 @@ mod indexes;
 mod items;
 mod lists;
 mod log_chain;
+mod log_forged_head;
 mod log_keys;
 mod log_retention;
 mod log_writes;

@@ -2,7 +2,8 @@
 //!
 //! The table of the entries is scanned in pages. A record of the layer's own keeps the position, so that another process can
 //! continue, and a lease, so that one process scans at a time. Correctness needs neither: an entry moves in one write set, or
-//! is copied before it is deleted, and moving it twice gives the same.
+//! is copied before it is deleted, and moving it twice gives the same. A copy never replaces anything else: the entry stays where it is
+//! then.
 
 use std::{sync::Arc, time::Duration};
 
@@ -182,8 +183,8 @@ impl Archive {
         // The key of the copy comes from the fields of the entry, its tenant among them.
         match archived_item(self.state(), &self.entries, &self.archived, item, now) {
             Ok(copy) => Some(Move {
-                bytes: copy.size(),
-                copy: Write::put(&self.archived.table, copy),
+                is_moved: self.has_fields_of(&copy),
+                copy,
                 delete: Write::delete(&self.entries.table, key)
                     .when(Condition::exists(self.entries.key.partition.as_str())),
             }),
@@ -198,7 +199,7 @@ impl Archive {
     /// cannot be written.
     async fn commit_moves(&self, moves: Vec<Move>) -> Result<usize, Error> {
         if moves.len() > 1 {
-            let set: WriteSet = moves.iter().flat_map(|each| [each.copy.clone(), each.delete.clone()]).collect();
+            let set: WriteSet = moves.iter().flat_map(|each| [self.put(each), each.delete.clone()]).collect();
             match self.session.commit_if(set).await {
                 Ok(true) => return Ok(moves.len()),
                 Err(error) if !error.is_permanent() => return Err(error),
@@ -215,13 +216,49 @@ impl Archive {
         Ok(moved)
     }
 
-    async fn commit_move(&self, Move { copy, delete, .. }: Move) -> Result<bool, Error> {
-        if self.state().cross_partition() {
-            return self.session.commit_if([copy, delete].into_iter().collect::<WriteSet>()).await;
+    async fn commit_move(&self, each: Move) -> Result<bool, Error> {
+        let copy = self.put(&each);
+        let is_committed = match self.state().cross_partition() {
+            true => self.session.commit_if([copy, each.delete.clone()].into_iter().collect::<WriteSet>()).await?,
+            // The copy comes first: until the entry is deleted it is in both places, and after a crash it moves again.
+            false => self.session.commit_if(copy).await? && self.session.commit_if(each.delete.clone()).await?,
+        };
+        if !is_committed {
+            self.warn_if_taken(&each).await?;
         }
-        // The copy comes first: until the entry is deleted it is in both places, and after a crash it moves again.
-        self.session.commit_if(copy).await?;
-        self.session.commit_if(delete).await
+        Ok(is_committed)
+    }
+
+    /// The write of a copy, where nothing else is.
+    fn put(&self, Move { copy, is_moved, .. }: &Move) -> Write {
+        Write::put(&self.archived.table, copy.clone()).when(self.archived.is_absent().or(is_moved.clone()))
+    }
+
+    /// Holds for items with the fields of this one. Its expiry and its version are no fields.
+    fn has_fields_of(&self, copy: &Item) -> Condition {
+        let same = self.archived.entity.fields.iter().map(|field| match copy.get(&field.name) {
+            Some(value) => Condition::equal(field.name.as_str(), value.clone()),
+            None => Condition::absent(field.name.as_str()),
+        });
+        same.reduce(Condition::and).unwrap_or_else(|| self.archived.is_absent())
+    }
+
+    /// Warns if something else has the place of a copy. Otherwise another process has moved the entry meanwhile.
+    async fn warn_if_taken(&self, Move { copy, is_moved, .. }: &Move) -> Result<(), Error> {
+        let Some(key) = self.archived.stored_key(copy) else { return Ok(()) };
+        let found = self.state().store.get(&self.archived.table, &key).await?;
+        if found.is_some_and(|found| !is_moved.is_satisfied_by(&found)) {
+            let (partition, sort) = self.state().key_in_logs(&self.archived, copy);
+            let (entity, table) = (self.archived.name(), &self.archived.table);
+            tracing::error!(
+                entity,
+                table,
+                partition,
+                sort,
+                "something else has the place of an audit entry in the archive"
+            );
+        }
+        Ok(())
     }
 
     /// An entry cannot move. It stays where it is, and must not keep the others from moving.
@@ -232,9 +269,9 @@ impl Archive {
 
 /// An entry that moves.
 struct Move {
-    bytes: usize,
-    /// The copy replaces one that is there: the entry is what the layer has written.
-    copy: Write,
+    copy: Item,
+    /// Holds for the copy if it is in the archive already.
+    is_moved: Condition,
     delete: Write,
 }
 
@@ -243,11 +280,12 @@ fn sets(moves: Vec<Move>, together: bool) -> Vec<Vec<Move>> {
     let mut sets: Vec<Vec<Move>> = Vec::new();
     let mut bytes = 0;
     for each in moves {
-        bytes += each.bytes;
+        let size = each.copy.size();
+        bytes += size;
         match sets.last_mut() {
             Some(set) if together && set.len() < limits::MAX_ACTIONS / 2 && bytes <= SET_BYTES => set.push(each),
             _ => {
-                bytes = each.bytes;
+                bytes = size;
                 sets.push(vec![each]);
             }
         }

@@ -7,6 +7,9 @@
 //! The hashes are keyed. Somebody who can write to the table and has no key can remove entries, but cannot link the rest again.
 //!
 //! Entries expire. So each says when the ones before it have expired: a gap is a removal if that time has not come.
+//!
+//! A head that is not as it was written gives the next entry a number and a hash to follow, and nothing else. What else it says would
+//! be signed with the next head, and believed from then on.
 
 use std::collections::BTreeMap;
 
@@ -34,6 +37,11 @@ const PENDING: &str = "%entry";
 /// The attribute of an entry that was linked to a head whose hash was wrong, or made with a key that is lost.
 const AFTER_WRONG_HEAD: &str = "%afterWrongHead";
 
+/// The largest number that a head which is not as it was written can give: no log has so many entries, and it leaves as many again.
+const MAX_UNTRUSTED_NUMBER: u64 = 1 << 62;
+/// Digits of a hash.
+const HASH_DIGITS: usize = 64;
+
 /// The end of the chain.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Head {
@@ -43,14 +51,16 @@ pub(crate) struct Head {
     pub(crate) last: String,
     /// When the entries up to the last one have expired.
     pub(crate) expiries: Expiries,
-    /// The time of the first entry of the chain, in milliseconds since 1970.
-    pub(crate) started: i64,
+    /// The time of the first entry of the chain, in milliseconds since 1970; `None`: nothing trusted says it.
+    pub(crate) started: Option<i64>,
     /// The last span of time that has an entry: a clock may have been ahead.
     pub(crate) span: i64,
     /// The last entry, on a store that cannot write it together with the head.
     pub(crate) pending: Option<Item>,
     /// Whether its hash is right.
     pub(crate) hash: HashCheck,
+    /// The hash as it is stored, of whatever form: only this head is replaced.
+    stored_hash: Option<Value>,
 }
 
 /// What the hash of an item says about it.
@@ -105,14 +115,38 @@ impl Head {
             Some(Value::Map(entry)) => Some(entry.iter().map(|(name, value)| (name.clone(), value.clone())).collect()),
             _ => None,
         };
-        Head {
-            number: number_in(item, "%number").and_then(|number| number.try_into().ok()).unwrap_or_default(),
-            last: text_in(item, "%last"),
-            expiries: Expiries::from_item(item, EXPIRIES),
-            started: number_in(item, "%started").unwrap_or_default(),
-            span: number_in(item, "%span").unwrap_or_default(),
-            pending,
+        let number = number_in(item, "%number").and_then(|number| number.try_into().ok()).unwrap_or_default();
+        let head = Head {
+            number,
+            last: hash_in(item, "%last"),
+            // It has a hash of its own.
+            pending: pending.filter(|entry| check(keys, Context::Entry, entry) != HashCheck::Wrong),
             hash: check(keys, Context::Head, item),
+            stored_hash: item.get(HASH).cloned(),
+            ..Head::first()
+        };
+        if head.hash != HashCheck::Right {
+            return Head { number: number.min(MAX_UNTRUSTED_NUMBER), ..head };
+        }
+        Head {
+            expiries: Expiries::from_item(item, EXPIRIES),
+            started: number_in(item, "%started"),
+            span: number_in(item, "%span").unwrap_or_default(),
+            ..head
+        }
+    }
+
+    /// The head of a log without entries.
+    fn first() -> Self {
+        Head {
+            number: 0,
+            last: String::new(),
+            expiries: Expiries::default(),
+            started: None,
+            span: 0,
+            pending: None,
+            hash: HashCheck::Right,
+            stored_hash: None,
         }
     }
 
@@ -123,7 +157,7 @@ impl Head {
             .with(&keys.sort, HEAD)
             .with("%number", stored_number(self.number))
             .with("%last", self.last.as_str())
-            .with("%started", self.started)
+            .with("%started", self.started.unwrap_or_default())
             .with("%span", self.span)
             .with(EXPIRIES, self.expiries.to_value());
         if let Some(entry) = &self.pending {
@@ -137,31 +171,22 @@ impl Head {
     fn is_unchanged(read: Option<&Head>, state: &TenancyState) -> Condition {
         match read {
             None => Condition::absent(state.log_table().key.partition.as_str()),
-            Some(head) => Condition::equal("%last", head.last.as_str())
-                .and(Condition::equal("%number", stored_number(head.number))),
+            Some(Head { stored_hash: Some(hash), .. }) => Condition::equal(HASH, hash.clone()),
+            Some(_) => Condition::exists(state.log_table().key.partition.as_str()).and(Condition::absent(HASH)),
         }
     }
 
     /// The write of the entry that may not be stored yet.
     pub(crate) fn pending_write(&self, state: &TenancyState) -> Option<Write> {
-        self.pending.clone().map(|item| entry_write(state, item))
+        let is_entry = |item: &Item| log::is_partition(&text_in(item, &state.log_table().key.partition));
+        self.pending.clone().filter(is_entry).map(|item| entry_write(state, item))
     }
 }
 
 /// The writes of entries after this head, and of the head after them, which comes last.
 pub(in crate::write) fn link(state: &TenancyState, read: Option<&Head>, entries: &[LogEntry]) -> Vec<Write> {
     let key = state.settings.audit_keys.newest();
-    let first = entries.first().map_or(0, |entry| entry.at);
-    let new = Head {
-        number: 0,
-        last: String::new(),
-        expiries: Expiries::default(),
-        started: first,
-        span: 0,
-        pending: None,
-        hash: HashCheck::Right,
-    };
-    let mut head = read.cloned().unwrap_or(new);
+    let mut head = read.cloned().unwrap_or_else(Head::first);
     let mut writes = Vec::with_capacity(entries.len() + 1);
     for entry in entries {
         let item = entry_item(state, &head, entry, &key);
@@ -169,6 +194,7 @@ pub(in crate::write) fn link(state: &TenancyState, read: Option<&Head>, entries:
         head.hash = HashCheck::Right;
         head.last = text_in(&item, HASH);
         head.expiries.add(head.number, number_in(&item, "%expires"));
+        head.started.get_or_insert(entry.at);
         head.span = head.span.max(log::span(entry.at));
         head.pending = (!state.cross_partition()).then(|| item.clone());
         writes.push(entry_write(state, item));
@@ -213,8 +239,8 @@ impl Link {
         Some(Link {
             number: number_in(item, "%number")?.try_into().ok()?,
             at: number_in(item, "%at").unwrap_or_default(),
-            last: text_in(item, HASH),
-            previous: text_in(item, "%previous"),
+            last: hash_in(item, HASH),
+            previous: hash_in(item, "%previous"),
             previous_expiries: Expiries::from_item(item, PREVIOUS_EXPIRIES),
             after_wrong_head: item.get(AFTER_WRONG_HEAD).is_some(),
             hash: check(keys, Context::Entry, item),
@@ -237,6 +263,10 @@ fn sign(key: &SecretKey, context: Context, item: Item) -> Item {
 
 fn check(keys: &KeySet, context: Context, item: &Item) -> HashCheck {
     let (id, expected) = (text_in(item, KEY), text_in(item, HASH));
+    // No key has such an id, so none is lost.
+    if !crate::key_set::is_key_id(&id) {
+        return HashCheck::Wrong;
+    }
     match keys.find(|key| (crate::key_id(key) == id).then_some(*key)) {
         None => HashCheck::UnknownKey(id),
         Some(key) if hash(&key, context, item) == expected => HashCheck::Right,
@@ -285,6 +315,12 @@ fn add_value(hasher: &mut blake3::Hasher, value: &Value) {
         // Entries have no sets. One that was put there changes the hash.
         Value::StringSet(_) | Value::NumberSet(_) | Value::BinarySet(_) => add_bytes(hasher, b'#', &[]),
     }
+}
+
+/// A hash in an item; empty if it is none.
+fn hash_in(item: &Item, name: &str) -> String {
+    let hash = text_in(item, name);
+    if hash.len() == HASH_DIGITS { hash } else { String::new() }
 }
 
 fn text_in(item: &Item, name: &str) -> String {

@@ -13,6 +13,8 @@ const PARTITION_MILLIS: i64 = 30 * 24 * 60 * 60 * 1_000;
 /// The first span of time that has a partition of its own, in December 2025: the log is younger. Entries of a clock that is
 /// behind are in this partition too, so that every reader can begin with it.
 pub(crate) const FIRST_SPAN: i64 = 681;
+/// The latest instant, in the year 5138: entries of a clock that is further ahead sort like it.
+const LAST_INSTANT: i64 = 99_999_999_999_999;
 /// Bytes of the old and new values of an entry.
 const CHANGES: usize = 16_384;
 /// Characters of the other texts of an entry.
@@ -88,7 +90,7 @@ fn entry(
 
 /// The span of time that an instant is in.
 pub(crate) fn span(at: i64) -> i64 {
-    (at / PARTITION_MILLIS).max(FIRST_SPAN)
+    (at.min(LAST_INSTANT) / PARTITION_MILLIS).max(FIRST_SPAN)
 }
 
 /// The partition of a span of time.
@@ -99,14 +101,23 @@ pub(crate) fn partition(span: i64) -> String {
 /// The span of the partition that a page ended in.
 pub(crate) fn span_of(position: &PagePosition) -> Option<i64> {
     match &position.key.partition {
-        nagaya_store::KeyValue::String(text) => text.strip_prefix(PARTITION)?.parse().ok(),
+        nagaya_store::KeyValue::String(text) => span_in(text),
         _ => None,
     }
 }
 
+/// Whether a partition is one of the log's entries.
+pub(super) fn is_partition(text: &str) -> bool {
+    span_in(text).is_some()
+}
+
+fn span_in(partition: &str) -> Option<i64> {
+    partition.strip_prefix(PARTITION)?.parse().ok()
+}
+
 /// An instant as a text that sorts by time.
 pub(crate) fn sort_key(at: i64) -> String {
-    format!("{:014}", at.clamp(0, 99_999_999_999_999))
+    format!("{:014}", at.clamp(0, LAST_INSTANT))
 }
 
 impl LogEntry {
