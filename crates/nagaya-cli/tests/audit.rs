@@ -213,10 +213,10 @@ fn changed_and_removed_entries_are_named_with_exit_code_1() {
     let run = directory.run("audit verify todo --reason REASON");
     assert_eq!(run.status, 1, "{run}");
     let lines: Vec<_> = run.stdout.lines().map(|line| line.split_once("  ").map_or(line, |(_, what)| what)).collect();
-    assert_eq!(lines[..2], ["entry 3 was changed", "entry 2 was removed before its time"]);
+    assert_eq!(lines[..2], ["entry 2 was removed before its time", "entry 3 was changed"]);
     assert!(lines[2].ends_with(": 2 findings"), "{run}");
     let (_, report) = directory.json("audit verify todo --reason REASON");
-    let finding = &report["findings"][1];
+    let finding = &report["findings"][0];
     assert_eq!([&finding["kind"], &finding["number"], &finding["count"]], [&json!("removed"), &json!(2), &json!(1)]);
     assert!(finding["at"].as_str().is_some_and(|at| at.ends_with('Z')));
 }
