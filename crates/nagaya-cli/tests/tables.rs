@@ -67,11 +67,14 @@ impl TestTables {
     }
 }
 
-/// A server of the DynamoDB API without tables, and the requests that it received: operation and body.
-fn recording_server() -> (String, Arc<Mutex<Vec<(String, Value)>>>) {
+/// The requests that a server received: operation and body.
+type Requests = Arc<Mutex<Vec<(String, Value)>>>;
+
+/// A server of the DynamoDB API without tables, and the requests that it received.
+fn recording_server() -> (String, Requests) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
-    let received = Arc::<Mutex<Vec<(String, Value)>>>::default();
+    let received = Requests::default();
     let noted = Arc::clone(&received);
     let serve = move |mut stream: TcpStream| {
         let mut reader = BufReader::new(stream.try_clone().expect("a handle"));

@@ -31,7 +31,7 @@ pub enum Operation {
     List(AccessId),
     /// Calls the handler of a custom route.
     Custom(CustomRouteId),
-    /// Reads the operators' log.
+    /// Reads the operator log.
     OperatorLog,
 }
 
@@ -91,7 +91,7 @@ impl Route {
         design.visitors && self.required_caller == RequiredCaller::Public && self.method == Method::GET
     }
 
-    /// The entity and the verb of its operation; `None` for custom routes and the operators' log.
+    /// The entity and the verb of its operation; `None` for custom routes and the operator log.
     pub fn subject<'d>(&self, design: &'d Design) -> Option<(&'d Entity, Verb)> {
         match self.operation {
             Operation::Create(id) => Some((id.entity_in(design), Verb::Create)),
@@ -104,10 +104,10 @@ impl Route {
     }
 }
 
-/// The path of the operators' log, below the design's prefix.
+/// The path of the operator log, below the design's prefix.
 const OPERATOR_LOG: &str = "/operator-log";
 
-/// The routes of a design, entity by entity and then access pattern by access pattern; last that of the operators' log, if the
+/// The routes of a design, entity by entity and then access pattern by access pattern; last that of the operator log, if the
 /// design has operators and no route of its own at that path.
 pub fn routes(design: &Design) -> Vec<Route> {
     let mut routes = Vec::new();

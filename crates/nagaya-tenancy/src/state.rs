@@ -28,7 +28,7 @@ pub(crate) struct TenancyState {
     pub(crate) parameters: HashMap<String, Vec<AccessParameter>>,
     /// The fields that refer to each entity.
     referrers: HashMap<String, Vec<Referrer>>,
-    /// The table of the operators' log: its name in the store, its key, and the attribute with the time of expiry.
+    /// The table of the operator log: its name in the store, its key, and the attribute with the time of expiry.
     log_table: (String, KeyAttributes, Option<String>),
     counters: Arc<Counters>,
 }
@@ -37,13 +37,13 @@ pub(crate) struct TenancyState {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     breaches: AtomicU64,
-    /// Held while entries are appended to the operators' log.
+    /// Held while entries are appended to the operator log.
     log_turn: Mutex<()>,
-    /// Where the removal of expired entries of the operators' log goes on; `None`: at its beginning.
+    /// Where the removal of expired entries of the operator log goes on; `None`: at its beginning.
     pruning: std::sync::Mutex<Option<PruningPosition>>,
 }
 
-/// The table of the operators' log.
+/// The table of the operator log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogTable<'s> {
     /// Its name in the store.
@@ -121,18 +121,18 @@ impl TenancyState {
         found.first().map(|compiled| &***compiled)
     }
 
-    /// The table of the operators' log: that of the audit entity, else the first one.
+    /// The table of the operator log: that of the audit entity, else the first one.
     pub(crate) fn log_table(&self) -> LogTable<'_> {
         let (name, key, ttl) = &self.log_table;
         LogTable { name, key, ttl: ttl.as_deref() }
     }
 
-    /// Waits until no other task of this process appends to the operators' log.
+    /// Waits until no other task of this process appends to the operator log.
     pub(crate) async fn log_turn(&self) -> MutexGuard<'_, ()> {
         self.counters.log_turn.lock().await
     }
 
-    /// Where the removal of expired entries of the operators' log goes on.
+    /// Where the removal of expired entries of the operator log goes on.
     pub(crate) fn pruning_position(&self) -> std::sync::MutexGuard<'_, Option<PruningPosition>> {
         self.counters.pruning.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -144,7 +144,7 @@ impl Nagaya {
         Operator(Session { state: self.state(), scope: Scope::Operator, principal, reason, own_items })
     }
 
-    /// The handle of the system itself: it reaches what an operator reaches, and leaves no entry in the operators' log. It is for
+    /// The handle of the system itself: it reaches what an operator reaches, and leaves no entry in the operator log. It is for
     /// what the system's own code does for a caller who is no operator, such as storing their application, and must not give
     /// the caller anything that they may not read.
     pub fn system(&self, principal: &Principal) -> Operator {

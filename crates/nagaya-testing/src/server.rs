@@ -253,7 +253,7 @@ impl TestServerBuilder {
         let issuer = LocalIssuer::in_memory().expect("an issuer").with_clock(token_clock.clone());
         let (issuer, revocations) = (Arc::new(issuer), Arc::<Revocations>::default());
         let (name, claims) = (system.name.clone(), Claims::from_design(&system.design));
-        // Servers on one store share its operators' log, and therefore its key.
+        // Servers on one store share its operator log, and therefore its key.
         let settings = Settings { clock: clock.clock(), audit_keys: [7; 32].into(), ..settings };
         let nagaya = Nagaya::open_with(system.design.clone(), Arc::clone(&store), settings);
         if self.makes_tables {

@@ -39,8 +39,8 @@ const MAX_CONNECTIONS: usize = 32;
 /// How long a further one waits.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// Answers commands until the store is closed. Calls of the store run on the runtime of the caller. The directory's lock is
-/// held, so an existing socket is a leftover of a process that has ended.
+/// Answers commands until the store is closed. Calls of the store run on the runtime of the caller. The directory's lock
+/// is held, so an existing socket is a leftover of a process that has ended.
 ///
 /// A failure is logged, and the process serves without the socket.
 pub(crate) fn listen(data: &Path, store: &Arc<EmbeddedStore>) {
@@ -52,12 +52,16 @@ pub(crate) fn listen(data: &Path, store: &Arc<EmbeddedStore>) {
     });
     if let Err(error) = started {
         let data = data.display();
-        tracing::warn!(%error, %data, "no control socket: `nagaya store` cannot maintain the directory while this process runs");
+        tracing::warn!(
+            %error,
+            %data,
+            "no control socket: commands cannot use the directory while this process runs"
+        );
     }
 }
 
-/// Creates the socket in a private folder, restricts its permissions, and then moves it to its name: other users can never
-/// connect.
+/// Creates the socket in a private folder, restricts its permissions, and then moves it to its name: other users can
+/// never connect.
 fn bind(data: &Path) -> std::io::Result<UnixListener> {
     let socket = data.join(SOCKET_FILE);
     match socket.symlink_metadata() {

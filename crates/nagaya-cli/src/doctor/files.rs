@@ -71,8 +71,8 @@ fn directory(data: &Path) -> Finding {
     if fs::metadata(data).is_ok_and(|found| owner::is_other(&found)) {
         return of_another(&[data.to_owned()]);
     }
-    let mut found = Found::default();
-    match look(data, &mut found) {
+    let mut found = UnsafeFiles::default();
+    match add_unsafe_files(data, &mut found) {
         Err(error) => unreadable(data, &error),
         Ok(()) if !found.foreign.is_empty() => of_another(&found.foreign),
         Ok(()) if !owner::can_write(data) => Check::Files.problem(
@@ -103,16 +103,16 @@ fn named(paths: &[PathBuf]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// What is wrong with files.
+/// Files that are not their owner's alone.
 #[derive(Debug, Default)]
-struct Found {
+struct UnsafeFiles {
     /// Those that others can use.
     open: Vec<PathBuf>,
     /// Those that another user owns.
     foreign: Vec<PathBuf>,
 }
 
-fn look(path: &Path, found: &mut Found) -> io::Result<()> {
+fn add_unsafe_files(path: &Path, found: &mut UnsafeFiles) -> io::Result<()> {
     let metadata = match fs::symlink_metadata(path) {
         // A server that runs removes files.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -129,7 +129,7 @@ fn look(path: &Path, found: &mut Found) -> io::Result<()> {
     }
     if metadata.is_dir() {
         for entry in fs::read_dir(path)? {
-            look(&entry?.path(), found)?;
+            add_unsafe_files(&entry?.path(), found)?;
         }
     }
     Ok(())

@@ -21,11 +21,12 @@ pub(super) async fn examine(args: &serve::Args, findings: &mut Vec<Finding>) {
     let admin =
         network.admin_address().unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], address.port().wrapping_add(1))));
     let admin = format!("http://{}", loopback(admin));
-    findings.extend(asked(tokio::task::spawn_blocking(move || ask(&public, &admin)).await));
+    let server = tokio::task::spawn_blocking(move || examine_server(&public, &admin));
+    findings.extend(completed(server.await));
 }
 
-/// The findings; a check that ended early has found a problem, not nothing.
-fn asked(ended: Result<Vec<Finding>, JoinError>) -> Vec<Finding> {
+/// The findings of a check that has run; that it failed is a problem too.
+fn completed(ended: Result<Vec<Finding>, JoinError>) -> Vec<Finding> {
     ended.unwrap_or_else(|error| {
         vec![Check::Running.problem(
             format!("the server could not be asked: {error}"),
@@ -42,7 +43,7 @@ fn loopback(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-fn ask(public: &str, admin: &str) -> Vec<Finding> {
+fn examine_server(public: &str, admin: &str) -> Vec<Finding> {
     let metrics = match get(&format!("{admin}/metrics")) {
         Ok((200, metrics)) if is_ours(&metrics) => metrics,
         Ok((status, _)) => {
@@ -137,7 +138,7 @@ mod tests {
     #[tokio::test]
     async fn a_check_that_panics_is_a_problem() {
         let ended = tokio::spawn(async { panic!("this test wants it") }).await;
-        assert_eq!(asked(ended).iter().map(|each| each.state).collect::<Vec<_>>(), [crate::doctor::State::Problem]);
+        assert_eq!(completed(ended).iter().map(|each| each.state).collect::<Vec<_>>(), [crate::doctor::State::Problem]);
     }
 
     #[test]

@@ -19,8 +19,9 @@ use super::{Outcome, serve::StoreArgs};
 /// Inspect and maintain the events of a system and its projections
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "All of these work beside a server: on DynamoDB by themselves, on a directory of the embedded store through the \
-                  server that has it open. Only `run` needs the directory for itself.\n\nWhat to do when: docs/how-to/run-event-sourcing.md"
+    after_help = "All of these work beside a server: on DynamoDB by themselves, on a directory of the embedded store \
+                  through the server that has it open. Only `run` needs the directory for itself.\n\nWhat to do when: \
+                  docs/how-to/run-event-sourcing.md"
 )]
 pub(super) struct Args {
     #[command(subcommand)]

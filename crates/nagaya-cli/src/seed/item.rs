@@ -170,7 +170,7 @@ impl ItemBuilder<'_> {
         let mut mirrored = Map::new();
         for field in task.entity.fields.iter().filter(|field| !is_soft_delete_field(task.entity, field)) {
             let Some(link) = task.links.get(&field.name) else { continue };
-            // An item belongs to whom the item belongs to that it is part of, such as a mail in a mailbox.
+            // A mail has the owner of its mailbox.
             if task.entity.owner.as_ref() == Some(&field.name)
                 && let Some(owner) = self.chosen.iter().find_map(|(_, other)| other.fields.get(&field.name))
                 && fits(field, owner)

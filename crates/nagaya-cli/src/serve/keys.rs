@@ -36,7 +36,8 @@ pub(crate) enum KeySource {
 }
 
 impl KeyFiles {
-    /// For a command that creates a missing store: a directory gets its keys with it. In the cloud the servers have the keys.
+    /// For a command that creates a missing store: a directory gets its keys with it. In the cloud the servers have
+    /// the keys.
     pub(crate) fn created_with_store(kind: StoreKind) -> Self {
         if kind.is_in_cloud() { KeyFiles::Read } else { KeyFiles::Create }
     }

@@ -186,7 +186,7 @@ impl Call {
     }
 
     /// A page of the caller's own items in all tenants, as [`Nagaya::list_own`] gives it: those whose `field` is the caller's user
-    /// id. It leaves no entry in the operators' log.
+    /// id. It leaves no entry in the operator log.
     pub async fn list_own(&self, field: &str, list: &List) -> Result<Page, Problem> {
         Ok(self.nagaya.list_own(&self.principal(Arc::default()), field, list).await?)
     }

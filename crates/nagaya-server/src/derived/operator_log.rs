@@ -1,4 +1,4 @@
-//! `GET` of the operators' log.
+//! `GET` of the operator log.
 
 use jiff::Timestamp;
 use nagaya_tenancy::LogEntry;
@@ -35,7 +35,7 @@ fn instant(name: &str, text: &str) -> Result<i64, Problem> {
     text.parse::<Timestamp>().map(Timestamp::as_millisecond).map_err(|_| Problem::bad_parameter(name, wrong))
 }
 
-/// An entry of the operators' log as JSON.
+/// An entry of the operator log as JSON.
 pub fn log_entry_json(entry: &LogEntry) -> Json {
     let at = Timestamp::from_millisecond(entry.at).map_or_else(|_| entry.at.to_string(), |at| at.to_string());
     json!({

@@ -1,4 +1,4 @@
-//! The operation that reads the operators' log.
+//! The operation that reads the operator log.
 
 use serde_json::{Value as Json, json};
 

@@ -1,4 +1,4 @@
-//! Reading the operators' log.
+//! Reading the operator log.
 
 use nagaya_store::{PagePosition, Query, SortCondition};
 

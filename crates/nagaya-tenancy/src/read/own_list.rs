@@ -15,7 +15,7 @@ impl Nagaya {
     ///
     /// The access pattern has to be behind a system wall, and its partition has to be this field alone. The value comes from the
     /// principal; a list that gives it is refused. Nobody reads anybody else's items, so it is no action of an operator, and the
-    /// operators' log has no entry about it.
+    /// operator log has no entry about it.
     ///
     /// Items hold a user id without its issuer, here as in `owner` of an entity: principals have to come from one issuer, as those of
     /// a server do.

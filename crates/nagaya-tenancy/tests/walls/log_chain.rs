@@ -1,4 +1,4 @@
-//! The hash chain of the operators' log reveals entries that were changed or removed.
+//! The hash chain of the operator log reveals entries that were changed or removed.
 
 use std::{sync::Arc, time::Duration};
 

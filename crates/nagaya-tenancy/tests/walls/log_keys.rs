@@ -1,4 +1,4 @@
-//! Servers and commands with different keys of the operators' log.
+//! Servers and commands with different keys of the operator log.
 
 use std::sync::{Arc, Mutex};
 

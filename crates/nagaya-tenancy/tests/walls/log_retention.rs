@@ -1,4 +1,4 @@
-//! Entries of the operators' log expire, and the chain tells expired ones from removed ones.
+//! Entries of the operator log expire, and the chain tells expired ones from removed ones.
 
 use std::{sync::Arc, time::Duration};
 

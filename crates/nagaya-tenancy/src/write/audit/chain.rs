@@ -1,4 +1,4 @@
-//! The hash chain of the operators' log: it reveals entries that were changed or removed.
+//! The hash chain of the operator log: it reveals entries that were changed or removed.
 //!
 //! Each entry has a number, the hash of the entry before it, and a hash of its own over all its attributes. The head of the log has the
 //! number and the hash of the last entry. Entry and head are one write set, on the condition that the head is still the one that

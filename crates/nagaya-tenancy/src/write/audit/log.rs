@@ -1,4 +1,4 @@
-//! The operators' log: items of the layer's own, in the order of time.
+//! The operator log: items of the layer's own, in the order of time.
 //!
 //! `chain` links each entry to the one before when it is written.
 

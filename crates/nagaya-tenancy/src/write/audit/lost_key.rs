@@ -1,4 +1,4 @@
-//! The operators' log and its key: whether it is known, and how the log goes on after it was lost.
+//! The operator log and its key: whether it is known, and how the log goes on after it was lost.
 
 use nagaya_store::WriteSet;
 
@@ -9,14 +9,14 @@ use super::{
 use crate::{Error, ErrorKind, Nagaya, Operator};
 
 impl Nagaya {
-    /// Whether this process can write to the operators' log; [`ErrorKind::UnknownLogKey`] if it ends with an entry of an unknown key.
+    /// Whether this process can write to the operator log; [`ErrorKind::UnknownLogKey`] if it ends with an entry of an unknown key.
     pub async fn check_log_key(&self) -> Result<(), Error> {
         Head::read_known(&self.state()).await.map(drop)
     }
 }
 
 impl Operator {
-    /// Continues the operators' log if the key that it ends with is lost; whether that was necessary. Everything else is refused
+    /// Continues the operator log if the key that it ends with is lost; whether that was necessary. Everything else is refused
     /// then ([`ErrorKind::UnknownLogKey`]).
     ///
     /// The new entry says for ever that nobody could check the one before it: a verification finds `headChanged` there.

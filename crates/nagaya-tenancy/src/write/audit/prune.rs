@@ -1,4 +1,4 @@
-//! Retention: entries of the operators' log that have expired are removed.
+//! Retention: entries of the operator log that have expired are removed.
 //!
 //! A table with expiry removes them by itself. This is for the others, and for entries that were written before the log had a chain.
 
@@ -33,7 +33,7 @@ struct PrunedPage {
 }
 
 impl Nagaya {
-    /// Removes entries of the operators' log whose time is over; gives their number. Nothing else removes entries from a
+    /// Removes entries of the operator log whose time is over; gives their number. Nothing else removes entries from a
     /// table without expiry, so a server has to call it from time to time.
     ///
     /// It removes all until the first entry that stays. After a shorter retention was set, later ones may have expired before that
