@@ -240,7 +240,7 @@ impl StoreArgs {
     }
 
     /// The keys that the users in logs are hashed with, so that the hash of a user is the same after a restart.
-    pub(super) async fn log_keys(&self) -> anyhow::Result<Option<KeySet>> {
+    async fn log_keys(&self) -> anyhow::Result<Option<KeySet>> {
         match self.kind {
             StoreKind::Memory => Ok(None),
             // Nothing is lost with them, so new ones are created if they are gone.
