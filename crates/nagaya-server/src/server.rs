@@ -8,7 +8,7 @@ use std::{
 
 use axum::{Router, extract::Request, response::Response};
 use nagaya_store::MeteredStore;
-use nagaya_tenancy::{AuditArchiver, KeySet, Nagaya};
+use nagaya_tenancy::{AuditArchiver, Nagaya};
 use tokio::{net::TcpListener, task::JoinSet};
 
 use crate::{
@@ -47,7 +47,6 @@ pub struct Server {
     cors: Cors,
     trusted_proxies: usize,
     shutdown_delay: Duration,
-    log_keys: Option<KeySet>,
     slow_request: Duration,
     started: Instant,
     store: Option<Arc<MeteredStore>>,
@@ -74,7 +73,6 @@ impl Server {
             cors: Cors::default(),
             trusted_proxies: 0,
             shutdown_delay: Duration::ZERO,
-            log_keys: None,
             slow_request: SLOW_REQUEST,
             started: Instant::now(),
             store: None,
@@ -97,12 +95,6 @@ impl Server {
     /// How long connections are still accepted after the stop signal: until load balancers see that `/readyz` fails.
     pub fn shutdown_delay(&mut self, delay: Duration) {
         self.shutdown_delay = delay;
-    }
-
-    /// The key of the hash that identifies users in the logs. By default it is random, so that the hash of a user differs after
-    /// each start; processes with the same key log the same hash.
-    pub fn log_key(&mut self, key: impl Into<KeySet>) {
-        self.log_keys = Some(key.into());
     }
 
     /// Marks requests in the log that take at least this long; by default a second.
@@ -190,7 +182,7 @@ impl Server {
             // All connections come from the addresses of the proxies.
             Arc::make_mut(&mut self.limits).connections_per_address = usize::MAX;
         }
-        let observer = Arc::new(Observer::new(self.metrics, self.trusted_proxies, self.log_keys, self.slow_request));
+        let observer = Arc::new(Observer::new(self.metrics, self.trusted_proxies, self.slow_request));
         // A system at the root has its own page there.
         let has_root = self.systems.iter().any(|system| system.path.is_empty());
         if !has_root {

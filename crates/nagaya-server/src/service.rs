@@ -156,7 +156,7 @@ impl SystemService {
         let address = log.origin.address.clone();
         let (caller, token) = self.caller(&route, &parts, address.as_deref().unwrap_or_default()).await?;
         if !caller.is_visitor() {
-            log.authenticated(&caller, self.system.design.tenant.is_person());
+            log.authenticated(&caller, &self.nagaya);
         }
         admission.admit(self.limits.admit(&caller, address.as_deref()))?;
         // The roles of the token allow the route.

@@ -32,8 +32,8 @@ pub struct Settings {
     /// The keys that encrypt cursors. Processes that serve the same callers need the same ones. By default there is a random one, so
     /// that cursors are valid for the life of the process.
     pub cursor_keys: KeySet,
-    /// The keys that names of people are hashed with in logs. By default there is a random one, so that hashes can be compared
-    /// for the life of the process.
+    /// The keys that names of people are hashed with in logs, those of a server among them. By default there is a random one, so that
+    /// hashes can be compared for the life of the process; processes with the same key log the same hash.
     pub log_keys: KeySet,
     /// The keys that the hash chain of the operator log is made with. Whoever verifies the log needs all that were used, so older
     /// ones have to be kept. Calls of operators are refused if the log ends with an entry of another key. By default there is a random

@@ -9,7 +9,7 @@ use nagaya_design::Design;
 use nagaya_store::{Clock, ErrorKind as StoreErrorKind, Health, IntoShared, Key};
 
 use crate::{
-    Error, ErrorKind, IdGenerator, Operator, Principal, Settings, Tenant, Visitor,
+    Error, ErrorKind, IdGenerator, KeySet, Operator, Principal, Settings, Tenant, Visitor,
     scope::Scope,
     session::{OwnItems, Session},
     state::TenancyState,
@@ -111,6 +111,11 @@ impl Nagaya {
     /// How many items the store has returned from behind another wall: anything but 0 is an alarm.
     pub fn breaches(&self) -> u64 {
         self.state().breaches()
+    }
+
+    /// The keys that names of people are hashed with in logs.
+    pub fn log_keys(&self) -> KeySet {
+        self.state().settings.log_keys.clone()
     }
 
     /// A tenant's name as logs may show it: a keyed hash where the tenant is a person.

@@ -69,9 +69,6 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     // After the store: no keys are created in a directory that is refused.
     let issuer = issuer(args, &url)?;
     args.store.remember_key(ISSUER_KEYS).await?;
-    if let Some(keys) = args.store.keys(KeyKind::Log, KeyFiles::Create).await? {
-        server.log_key(keys);
-    }
     if let Some(issuer) = &issuer {
         server.add_routes(issuer_routes(Arc::clone(issuer)));
         // A public URL means that others can reach the server, even if a proxy does that from this machine.

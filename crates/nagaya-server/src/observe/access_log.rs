@@ -1,10 +1,8 @@
 //! The log line of a request.
 
-use std::{borrow::Cow, ops::Deref, time::Duration};
+use std::{ops::Deref, time::Duration};
 
-use nagaya_tenancy::log_hash;
-
-use super::{CLIENT_CLOSED_REQUEST, ObservedRequest, Observer};
+use super::{CLIENT_CLOSED_REQUEST, ObservedRequest};
 use crate::identity::Caller;
 
 /// The target of the log lines of requests.
@@ -18,8 +16,8 @@ macro_rules! line {
         if tracing::enabled!(target: TARGET, tracing::Level::$level) {
             let (log, observer) = (&$observed.log, &$observed.observer);
             let (origin, route, caller) = (&log.origin, $observed.route(), log.caller.get());
-            let user = caller.map(|(caller, _)| user_hash(&observer.log_keys.newest(), caller));
-            let tenant = caller.and_then(|(caller, is_person)| tenant_name(observer, caller, *is_person));
+            let user = caller.map(|(caller, nagaya)| user_hash(&nagaya.log_keys().newest(), caller));
+            let tenant = caller.and_then(|(caller, nagaya)| Some(nagaya.tenant_in_logs(caller.tenant.as_deref()?)));
             // A stream lasts until the client disconnects, which is not slow.
             let slow = $streamed.is_none() && $took >= observer.slow;
             tracing::event!(
@@ -50,12 +48,6 @@ pub(super) fn write(observed: &ObservedRequest, status: u16, took: Duration, str
         CLIENT_CLOSED_REQUEST | 501.. => line!(WARN, observed, status, took, streamed),
         _ => line!(INFO, observed, status, took, streamed),
     }
-}
-
-/// The tenant of a caller; hashed if it is a person.
-fn tenant_name<'c>(observer: &Observer, caller: &'c Caller, is_person: bool) -> Option<Cow<'c, str>> {
-    let tenant = caller.tenant.as_deref()?;
-    Some(if is_person { log_hash(&observer.log_keys.newest(), tenant).into() } else { tenant.into() })
 }
 
 /// The keyed hash of issuer and user in hexadecimal digits.

@@ -30,7 +30,7 @@ use axum::{
 };
 
 pub use self::logs::{BadFilter, LogFormat, LogGuard, init, subscriber};
-use nagaya_tenancy::KeySet;
+use nagaya_tenancy::Nagaya;
 
 use self::stream::LoggedStream;
 pub(crate) use self::{
@@ -55,8 +55,6 @@ pub(crate) struct Observer {
     pub(crate) metrics: Arc<Metrics>,
     /// How many proxies in front of the server are trusted to report the address of the client.
     trusted_proxies: usize,
-    /// The key of the hash that identifies a user in the logs.
-    log_keys: KeySet,
     /// A request that takes at least this long is marked as slow.
     slow: Duration,
     /// Limits how often the cause of a failure is logged.
@@ -68,8 +66,8 @@ pub(crate) struct Observer {
 pub(crate) struct RequestLog {
     pub(crate) origin: RequestOrigin,
     route_metrics: OnceLock<Arc<RouteMetrics>>,
-    /// The caller, and whether the name of their tenant is personal data.
-    caller: OnceLock<(Arc<Caller>, bool)>,
+    /// The caller, and the data layer, which knows how its logs name people.
+    caller: OnceLock<(Arc<Caller>, Nagaya)>,
     code: OnceLock<Cow<'static, str>>,
     cause: OnceLock<String>,
 }
@@ -80,9 +78,9 @@ impl RequestLog {
         let _ = self.route_metrics.set(route);
     }
 
-    /// Records the caller, and whether their tenant is a person.
-    pub(crate) fn authenticated(&self, caller: &Arc<Caller>, tenant_is_person: bool) {
-        let _ = self.caller.set((Arc::clone(caller), tenant_is_person));
+    /// Records the caller of a system.
+    pub(crate) fn authenticated(&self, caller: &Arc<Caller>, nagaya: &Nagaya) {
+        let _ = self.caller.set((Arc::clone(caller), nagaya.clone()));
     }
 
     /// Records the problem that the request is answered with.
@@ -105,15 +103,8 @@ pub(crate) struct ObservedRequest {
 }
 
 impl Observer {
-    /// An observer; without a key, a random one is used.
-    pub(crate) fn new(metrics: Arc<Metrics>, trusted_proxies: usize, log_keys: Option<KeySet>, slow: Duration) -> Self {
-        let log_keys = log_keys.unwrap_or_else(|| {
-            let mut key = [0; 32];
-            // Without random bytes the server could not create ids or tokens either.
-            let _ = getrandom::fill(&mut key);
-            key.into()
-        });
-        Observer { metrics, trusted_proxies, log_keys, slow, failures: LogThrottle::new(FAILURE_LOG_INTERVAL) }
+    pub(crate) fn new(metrics: Arc<Metrics>, trusted_proxies: usize, slow: Duration) -> Self {
+        Observer { metrics, trusted_proxies, slow, failures: LogThrottle::new(FAILURE_LOG_INTERVAL) }
     }
 
     /// Assigns ids to a request, and starts its log.

@@ -11,7 +11,8 @@ use nagaya_server::{
     Limits, System,
     observe::{LogFormat, subscriber},
 };
-use nagaya_testing::{TestServer, parse_design};
+use nagaya_tenancy::Settings;
+use nagaya_testing::{ManualClock, TestServer, memory_store, parse_design};
 use serde_json::{Value as Json, json};
 use tracing::subscriber::DefaultGuard;
 
@@ -70,11 +71,16 @@ fn without_variable_fields(mut line: Json) -> Json {
     line
 }
 
+/// Names are hashed with the key of the data layer.
+fn log_key() -> Settings {
+    Settings { log_keys: [7; 32].into(), ..Settings::default() }
+}
+
 /// Proves T19.
 #[tokio::test]
 async fn a_request_leaves_one_line_of_json_with_its_ids() {
     let (lines, _log) = Lines::capture(LogFormat::Json, "info");
-    let desk = Desk::open_with(Limits::default(), |server| server.log_key([7; 32])).await;
+    let desk = Desk::serve(memory_store(&ManualClock::default()), |server| server.settings(log_key())).await;
     let mut client = desk.connect("acme").await;
     let ids = [("x-request-id", "r-1"), ("x-correlation-id", "c-2"), ("x-causation-id", "d-3")];
     let path = "/notes/01ARZ3NDEKTSV4RRFFQ69G5FAV";
@@ -103,13 +109,13 @@ async fn a_request_leaves_one_line_of_json_with_its_ids() {
 async fn a_tenant_who_is_a_person_is_logged_as_a_hash() {
     let (lines, _log) = Lines::capture(LogFormat::Json, "info");
     let design = parse_design(&DESIGN.replace("claim  = \"tenantId\"", "claim  = \"sub\""));
-    let server = TestServer::builder(System::named("desk", design)).configure(|server| server.log_key([7; 32]));
-    let server = server.serve().await;
+    let server = TestServer::builder(System::named("desk", design)).settings(log_key()).serve().await;
     let mut ann = server.connect().await.with_token(server.token(None, "ann", &[]));
     assert_eq!(ann.get("/notes").await.status, 200);
     let tenant = &blake3::keyed_hash(&[7; 32], b"ann").to_hex()[..12];
     let [line] = lines.requests().try_into().expect("one line");
     assert_eq!(line["tenant"], tenant);
+    assert_eq!(server.nagaya.tenant_in_logs("ann"), *tenant, "the data layer logs the same name");
     assert!(!line.to_string().contains("ann"), "{line}");
 }
 

@@ -1,4 +1,4 @@
-//! Verifying the hash chain of the operators' log.
+//! Verifying the hash chain of the operator log.
 //!
 //! The entries are read once, in the order of time, and few of them are in memory. Their numbers are not quite in this order, because the
 //! clocks of servers differ.
@@ -24,7 +24,7 @@ use crate::{
 const PAGE: usize = 1_000;
 
 impl Operator {
-    /// Verifies that no entry of the operators' log was changed, or removed before its time; `noted` is an earlier head that was
+    /// Verifies that no entry of the operator log was changed, or removed before its time; `noted` is an earlier head that was
     /// noted elsewhere.
     ///
     /// Verifying the log is an entry of the log itself, and the head is that entry.
