@@ -82,19 +82,19 @@ pub(super) async fn buy(call: PaymentCall) -> Result<Answer, Problem> {
     }
 }
 
-/// Which of these targets a user has paid for, by type and id. It costs two reads, however many targets there are and however
-/// much the user has bought.
+/// Which of these targets a user has paid for, by type and id. It reads the targets' records and their purchases,
+/// each at once, however much the user has bought.
 pub(crate) async fn find_paid_targets(user: &Tenant, targets: &[(&str, &str)]) -> Result<Vec<bool>, Error> {
     let names: Vec<_> = targets.iter().map(|(target_type, id)| bought_record_name(target_type, id)).collect();
     let bought = user.side_records_named(PURCHASE_ENTITY, &names).await?;
     let ids: Vec<_> = bought.iter().map(|bought| bought.as_ref().map(purchase_id)).collect();
     let wanted: Vec<_> = ids.iter().flatten().map(|id| (PURCHASE_ENTITY, id.as_slice())).collect();
     let mut purchases = user.get_many(&wanted).await?.into_iter();
-    let mut is_paid = |id: &Option<_>| {
+    let is_paid = |id: &Option<_>| {
         let purchase = id.as_ref().and_then(|_| purchases.next()).flatten();
         purchase.is_some_and(|purchase| lasts(&purchase) && has_amount(&purchase))
     };
-    Ok(ids.iter().map(|id| is_paid(id)).collect())
+    Ok(ids.iter().map(is_paid).collect())
 }
 
 /// The id of the purchase that a record of a bought item names.
