@@ -81,6 +81,7 @@ codes! {
     Error   CONDITION_VALUE       "NG0406" "a condition with a value that its field cannot have";
     Error   BAD_SELECTION         "NG0407" "an invalid projection, limit or parameter";
     Error   COMPARED_ADDRESS      "NG0408" "a condition that compares e-mail addresses";
+    Error   READS_ALL_TENANTS     "NG0409" "a count or a search among the items of all tenants";
 
     // Fields.
     Error   BAD_DEFAULT           "NG0501" "a default that does not fit its field";

@@ -12,9 +12,7 @@ use tokio::net::TcpListener;
 
 use super::{Args, KeyFiles, StoreArgs, StoreKind, limits::OnStoreFailure, prune, show, tokens::Audiences, watch};
 use crate::{
-    Outcome,
-    key_file::KeyKind,
-    source,
+    Outcome, source,
     systems::{self, Resources},
 };
 

@@ -12,6 +12,7 @@ mod keys;
 mod limits;
 mod routes;
 mod schema;
+mod shared_partitions;
 mod system_fields;
 mod walls;
 
@@ -25,6 +26,7 @@ pub(crate) fn check(design: &Design, source: &str, engines: &[Engine], diagnosti
     walls::check(design, source, &mut languages, diagnostics);
     keys::check(design, diagnostics);
     conditions::check(design, source, diagnostics);
+    shared_partitions::check(design, diagnostics);
     collisions::check(design, &mut languages, diagnostics);
     constraints::check(design, diagnostics);
     system_fields::check(design, diagnostics);

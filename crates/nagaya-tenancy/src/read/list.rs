@@ -51,7 +51,8 @@ impl Session {
         // cursor only if one of the caller's own items follows, or if so many items of others lie between that looking for one
         // would take too long. The same holds for users who see their own items only.
         let shared = design.wall_of(access) == Wall::Attribute || is_limited;
-        // A single item has no next page: it is looked for to the end.
+        // A single item has no next page: it is looked for to the end. The items on the way are the tenant's own, as the checker
+        // ensures; the same holds for a count.
         let rounds = if access.returns == ResultKind::One { usize::MAX } else { MAX_STORE_PAGES };
         let reach = records_to_find(access, list, shared);
         let mut records = Vec::with_capacity(reach.min(MIN_FILTERED_PAGE_SIZE));

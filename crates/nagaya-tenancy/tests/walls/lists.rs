@@ -1,6 +1,9 @@
 //! Pages: size, cursors and cost.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use nagaya_design::check;
 use nagaya_store::Query;
@@ -253,4 +256,73 @@ fn a_list_gives_its_query_parameters() {
     assert_eq!(list.to_parameters(), expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     assert_eq!(List::by("places").descending(false).to_parameters(), [("order".to_owned(), "asc".to_owned())]);
     assert!(List::by("places").to_parameters().is_empty());
+}
+
+/// Offers of a kind, of all shops in one partition, with the shop in front of the sort key.
+const SHARED: &str = r##"
+name    = "market"
+version = "1.0"
+
+[tenant]
+field = "shop"
+
+[table.main]
+name       = "main"
+key        = ["PK", "SK"]
+index.GSI1 = ["GSI1PK", "GSI1SK"]
+
+[entity.offer]
+table      = "main"
+key        = { PK = "SHOP#{shop}", SK = "OFFER#{id}" }
+# NG0105: operators look at a kind as a whole.
+index.GSI1 = { GSI1PK = "KIND#{kind}", GSI1SK = "SHOP#{shop}#{id}", wall = "attribute" }
+
+[entity.offer.fields]
+shop = { type = "string", max = 20 }
+id   = { type = "string", max = 20 }
+kind = { type = "string", max = 20 }
+
+[access.offers_of_kind_count]
+entity  = "offer"
+index   = "GSI1"
+returns = "count"
+
+[access.newest_offer_of_kind]
+entity  = "offer"
+index   = "GSI1"
+order   = "desc"
+returns = "one"
+"##;
+
+#[tokio::test]
+async fn a_count_and_a_search_in_a_shared_partition_read_no_items_of_others() {
+    let store = logged();
+    let nagaya = Nagaya::open(check(SHARED, &[]).design.expect("a design"), store.clone());
+    nagaya.ensure_tables().await.expect("the tables are made");
+    let [s1, s2, s3] = ["s1", "s2", "s3"].map(|name| tenant(&nagaya, name));
+    for other in [&s1, &s3] {
+        for at in (0..2_500).step_by(100) {
+            let offer = |n: i32| fields(json!({ "id": format!("x{n}"), "kind": "k" }));
+            let set = (at..at + 100).fold(other.change_set(), |set, n| set.create("offer", offer(n)));
+            set.commit().await.expect("offers");
+        }
+    }
+    for id in ["a", "b", "c"] {
+        s2.create("offer", fields(json!({ "id": id, "kind": "k" }))).await.expect("an offer");
+    }
+    let read = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&read);
+    store.rewrite_pages(move |_, page| {
+        counted.fetch_add(page.scanned_count, Ordering::SeqCst);
+        page
+    });
+    let count = s2.list(&List::by("offers_of_kind_count").with("kind", "k")).await.expect("a count");
+    assert_eq!((count.count, read.swap(0, Ordering::SeqCst)), (Some(3), 3));
+    let newest = s2.list(&List::by("newest_offer_of_kind").with("kind", "k")).await.expect("an offer");
+    assert_eq!((ids(&newest), read.load(Ordering::SeqCst) <= 3), (vec!["c".to_owned()], true));
+    // In a partition of all tenants without the tenant in the sort key, there is neither.
+    let mixed = SHARED.replace("SHOP#{shop}#{id}", "{id}");
+    let checked = check(&mixed, &[]);
+    let refused = checked.diagnostics.iter().filter(|found| found.code.id == "NG0409").count();
+    assert!(checked.design.is_none() && refused == 2, "{:#?}", checked.diagnostics);
 }

@@ -110,7 +110,7 @@ fn a_policy_limits_a_role_to_own_items() {
 
     let policy = |permission: &str| json!({ "roles": { "admin": ["*.create", permission] } });
     assert_eq!(
-        aoi.post("/permission-policies", &policy("task.read:own")).expect_problem(422, "invalid"),
+        aoi.post("/permission-policies", &policy("agent.read:own")).expect_problem(422, "invalid"),
         ["/roles/admin/1"]
     );
     aoi.post("/permission-policies", &policy("email_account.*:own")).expect_data(201);
@@ -124,4 +124,43 @@ fn a_policy_limits_a_role_to_own_items() {
     aoi.patch("/permission-policies", &wide).expect_data(200);
     server.user_with("t1", "u2", &["member"]).get("/email-accounts/m1").expect_problem(404, "not_found");
     server.user_with("t1", "u1", &["member"]).get("/email-accounts/m1").expect_data(200);
+}
+
+/// A task belongs to its user, whoever has created it.
+#[test]
+fn a_policy_lets_members_change_their_own_tasks_and_no_others() {
+    for design in ["single", "multi"] {
+        let server = in_memory(design);
+        let admin = server.admin("t1");
+        let [aoi, ren] = ["u1", "u2"].map(|user| server.user_with("t1", user, &["member"]));
+        for (id, user) in [("k1", "u1"), ("k2", "u2")] {
+            admin.post("/tasks", &json!({ "taskId": id, "userId": user, "title": "Answer" })).expect_data(201);
+        }
+        let done = json!({ "status": "done" });
+        ren.patch("/tasks/k1", &json!({ "priority": "high" })).expect_data(200);
+
+        let policy = json!({ "roles": { "member": ["task.read", "task.update:own"] } });
+        admin.post("/permission-policies", &policy).expect_data(201);
+        ren.patch("/tasks/k1", &done).expect_problem(404, "not_found");
+        ren.patch("/tasks/k2", &done).expect_data(200);
+        aoi.patch("/tasks/k1", &done).expect_data(200);
+        assert_eq!(ren.get("/tasks/k1").expect_data(200)["status"], "done", "members read all tasks");
+        assert_eq!(ren.get("/tasks").list().len(), 2);
+        // Nobody takes or gives away a task, and the admin changes all of them.
+        for (client, id) in [(&ren, "k2"), (&admin, "k1")] {
+            let pointers =
+                client.patch(&format!("/tasks/{id}"), &json!({ "userId": "u3" })).expect_problem(422, "invalid");
+            assert_eq!(pointers, ["/userId"]);
+        }
+        admin.patch("/tasks/k2", &json!({ "status": "open" })).expect_data(200);
+
+        let policy = json!({ "roles": { "member": ["task.*:own"] } });
+        admin.patch("/permission-policies", &policy).expect_data(200);
+        ren.get("/tasks/k1").expect_problem(404, "not_found");
+        ren.delete("/tasks/k1").expect_problem(404, "not_found");
+        let own = ren.get("/tasks").list();
+        assert_eq!((own.len(), &own[0]["taskId"]), (1, &json!("k2")));
+        let of_another = json!({ "taskId": "k3", "userId": "u1", "title": "Answer" });
+        assert_eq!(ren.post("/tasks", &of_another).expect_problem(422, "invalid"), ["/userId"]);
+    }
 }
