@@ -9,8 +9,9 @@
 //! - *Nothing leaks*: every answer is the same in both environments, byte for byte: values, errors and their texts, the lengths
 //!   of pages, cursors. Ids and times are generated in the same way in both.
 //! - *Nothing is changed*: the items of others do not change, and every new item has the attacker's tenant.
-//! - *Users keep to themselves*: with a handle for own items, those of other users of the tenant do not exist, and an idempotency
-//!   key gives nothing to others and nothing that was deleted.
+//! - *Users keep to themselves*: with a handle for own items, those of other users of the tenant do not exist and cannot be made, and
+//!   an idempotency key gives nothing to others and nothing that was deleted.
+//! - *Nobody writes the audit*, and no page is larger than it may be.
 //! - An item that was written into the store with a wrong tenant is reported as a breach, and never returned.
 //!
 //! Two kinds of values reveal by their nature that they are taken, and pass: a value that is unique among *all* tenants, and a
@@ -68,6 +69,7 @@
 //! ```
 
 mod action;
+mod audit;
 mod constraints;
 mod cursors;
 mod environment;
@@ -76,6 +78,7 @@ mod gateway;
 mod ids;
 mod json;
 mod lists;
+mod pages;
 mod random;
 mod scenario;
 mod tampered_items;
@@ -145,9 +148,11 @@ static AREAS: &[(&str, &[Case])] = &[
     ("cursors", cursors::CASES),
     ("constraints", constraints::CASES),
     ("tampered items", tampered_items::CASES),
+    ("audit", audit::CASES),
     ("random", random::CASES),
     // The last ones: their items are in one environment only.
     ("users", users::CASES),
+    ("pages", pages::CASES),
 ];
 
 /// Attacks a design on an engine, with other random attacks each time.

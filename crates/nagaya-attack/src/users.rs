@@ -14,6 +14,7 @@ use super::{
 
 cases! {
     items_of_other_users_do_not_exist_for_a_handle_of_own_items,
+    a_handle_of_own_items_makes_none_for_others,
     an_idempotency_key_gives_nothing_to_others_and_nothing_that_was_deleted,
     ids_that_paths_resolve_are_refused,
 }
@@ -63,13 +64,36 @@ async fn items_of_other_users_do_not_exist_for_a_handle_of_own_items(scenario: &
     scenario.expect_only_attacker_items_changed().await
 }
 
-/// The same key and request of a colleague or of another tenant is another request, and a repetition shows nothing deleted.
+/// Nobody gives an item to another user, or makes one in their name.
+async fn a_handle_of_own_items_makes_none_for_others(scenario: &mut Scenario) -> Result<(), Failure> {
+    let handle = scenario.probe()?.limited_to_own_items();
+    let mut actions = Vec::new();
+    for (entity, fields) in writable_entities_with_fields(scenario, 12) {
+        let Some(owner) = entity.owner.as_deref() else { continue };
+        actions.push(Action::create_with(entity, &fields, owner, COLLEAGUE.into()));
+        let own = scenario.own_items.iter().filter(|own| own.entity == entity.name);
+        actions.extend(own.take(1).map(|own| Action::set(own, owner, COLLEAGUE.into())));
+    }
+    expect_tried(!actions.is_empty(), "no items with an owner")?;
+    for action in &actions {
+        let seen = action.perform(&handle).await;
+        // An item of somebody else does not exist for the handle.
+        let is_refused = matches!(seen.code.as_str(), "invalid" | "no_reference" | "not_found");
+        expect(is_refused, || format!("{action:?} gives {seen:?}"))?;
+    }
+    scenario.expect_only_attacker_items_changed().await
+}
+
+/// The same key and request of a colleague, of a user of another issuer with the same id, or of another tenant is another request, and a repetition shows nothing deleted.
 async fn an_idempotency_key_gives_nothing_to_others_and_nothing_that_was_deleted(
     scenario: &mut Scenario,
 ) -> Result<(), Failure> {
     let (first, other) = (scenario.probe()?, colleague(scenario)?);
     let victim = scenario.victims.first().cloned().unwrap_or_default();
     let stranger = scenario.populated.probe.tenant(&environment::principal(&victim))?;
+    let elsewhere = Some("https://elsewhere.example".into());
+    let namesake = Principal { issuer: elsewhere, ..environment::principal(&scenario.attacker) };
+    let namesake = scenario.populated.probe.tenant(&namesake)?;
     let mut tried = false;
     for (entity, fields) in generated_items(scenario) {
         let create = |tenant: &Tenant| {
@@ -79,7 +103,7 @@ async fn an_idempotency_key_gives_nothing_to_others_and_nothing_that_was_deleted
         let Ok(made) = create(&first).await else { continue };
         let Some(made) = made.into_iter().next().flatten() else { continue };
         tried = true;
-        for tenant in [&other, &stranger] {
+        for tenant in [&other, &namesake, &stranger] {
             // It may be refused for other reasons, such as a unique value.
             let Ok(theirs) = create(tenant).await else { continue };
             let theirs = theirs.into_iter().next().flatten();
@@ -101,7 +125,7 @@ async fn an_idempotency_key_gives_nothing_to_others_and_nothing_that_was_deleted
 }
 
 /// Entities of which everybody can create several items, with fields.
-fn generated_items(scenario: &Scenario) -> Vec<(String, Map<String, serde_json::Value>)> {
+pub(super) fn generated_items(scenario: &Scenario) -> Vec<(String, Map<String, serde_json::Value>)> {
     let is_generated = |entity: &&Entity| {
         let is_new = |path: &&str| entity.field(path).is_some_and(|field| field.default == Some(DefaultValue::New));
         entity.id_fields().iter().any(is_new) && entity.unique.is_empty() && environment::is_private(entity)

@@ -180,6 +180,7 @@ impl Session {
         let entity = self.state.compiled(&design.entities[access.entity].name);
         if entity.is_ok_and(|compiled| self.own_condition(compiled, Verb::Read).is_some()) {
             add(&self.principal.user);
+            add(self.principal.issuer.as_deref().unwrap_or_default());
         }
         bound.extend([version.major, version.minor].into_iter().flat_map(|number| u64::from(number).to_be_bytes()));
         bound

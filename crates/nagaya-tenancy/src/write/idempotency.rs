@@ -13,7 +13,7 @@ use nagaya_store::{ComparisonOp, Condition, Item, Key, Operand, Path, Value, Wri
 use serde_json::Value as Json;
 
 use super::target;
-use crate::{Error, ErrorKind, Record, compiled::CompiledEntity, session::Session};
+use crate::{Error, ErrorKind, Principal, Record, compiled::CompiledEntity, session::Session};
 
 /// The item that names the results of a change set.
 #[derive(Debug)]
@@ -52,9 +52,11 @@ impl<'s> IdempotencyRecord<'s> {
         let partition = tenant
             .and_then(|tenant| compiled.tenant_partition(tenant))
             .unwrap_or_else(|| format!("%once-{}", tenant.unwrap_or_default()));
-        // The key belongs to one user: others who choose the same key learn nothing about it.
+        // The key belongs to one user: others who choose the same key learn nothing about it. Two issuers may give one user id to
+        // different people.
         let mut hasher = blake3::Hasher::new();
-        for part in [tenant.unwrap_or_default(), &session.principal.user, key] {
+        let Principal { user, issuer, .. } = &session.principal;
+        for part in [tenant.unwrap_or_default(), issuer.as_deref().unwrap_or_default(), user, key] {
             hasher.update(&(part.len() as u64).to_be_bytes()).update(part.as_bytes());
         }
         let name = hasher.finalize().to_hex();

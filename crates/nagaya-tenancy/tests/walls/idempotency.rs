@@ -66,6 +66,10 @@ async fn an_idempotency_key_belongs_to_its_user() {
         let made = create(&other, "k", "another").await.expect("their own");
         assert_ne!(made.id(), first.id(), "{tenant} {user}");
     }
+    // Two issuers may give one id to different people.
+    let namesake = Principal { issuer: Some("https://elsewhere.example".into()), ..Principal::new("t1", "u-1") };
+    let other = nagaya.tenant(&namesake).expect("a tenant");
+    assert_ne!(create(&other, "k", "a").await.expect("their own").id(), first.id());
 }
 
 /// Proves the race part of T8.
