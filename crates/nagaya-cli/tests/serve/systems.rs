@@ -61,7 +61,7 @@ fn purchase(serving: &ServeProcess, token: &str, recipe: &Value) -> (u16, Value)
 fn payments_are_declined_in_production_and_free_in_development() {
     let directory = tempfile::tempdir().expect("a directory");
     let (data, issuer) = (directory.path().join("data"), directory.path().join("issuer"));
-    let seeded = nagaya(&["seed", "kondate", "--tenants", "2", "--data", text(&data)]);
+    let seeded = nagaya(&["seed", "kondate", "--tenants", "4", "--data", text(&data)]);
     assert_eq!(seeded.status, 0, "{seeded}");
     let card = json!({ "token": "tok_jcb" });
     let issuer = serve(&["kondate", "--data", text(&issuer)], &[]);
