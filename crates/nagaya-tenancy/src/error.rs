@@ -87,14 +87,14 @@ pub enum ErrorKind {
     /// The request was carried out before, and an item of its result has changed since; its id. What it is now may be for others.
     #[error("the request was carried out before, and its result has changed since: read {0}")]
     ResultChanged(String),
-    /// The end of the operators' log was made with a key that is not among the [`audit_keys`](crate::Settings::audit_keys) of this
+    /// The end of the operator log was made with a key that is not among the [`audit_keys`](crate::Settings::audit_keys) of this
     /// process. Nothing was written: an entry of another key would look like a change of the log.
     #[error(
         "the operator log ends with an entry of the key {key}, which this process does not have, so nothing was written; give all \
          servers and commands the same NAGAYA_AUDIT_KEY (in the library: `audit_keys`); to rotate it, give all of them \
          `FORMER,NEW` first, and then `NEW,FORMER`; if the key is lost, start once with --new-keys"
     )]
-    UnknownLogKey {
+    UnknownAuditKey {
         /// The id of the key, which tells nothing about it.
         key: String,
     },
@@ -179,7 +179,7 @@ impl Error {
             ErrorKind::IdempotencyKeyReused => "key_reused",
             ErrorKind::ResultDeleted => "result_deleted",
             ErrorKind::ResultChanged(_) => "result_changed",
-            ErrorKind::UnknownLogKey { .. } => "unknown_log_key",
+            ErrorKind::UnknownAuditKey { .. } => "unknown_audit_key",
             ErrorKind::SideRecordConflict { .. } => "overtaken",
             ErrorKind::Store(error) => error.code(),
         }

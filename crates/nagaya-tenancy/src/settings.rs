@@ -12,7 +12,7 @@ use nagaya_store::Clock;
 
 use crate::key_set::KeySet;
 
-/// Days that entries of the operators' log are kept by default: a year, and time to look at it.
+/// Days that entries of the operator log are kept by default: a year, and time to look at it.
 pub const DEFAULT_AUDIT_RETENTION_DAYS: u64 = 400;
 
 /// How a design runs on a store.
@@ -35,11 +35,11 @@ pub struct Settings {
     /// The keys that names of people are hashed with in logs. By default there is a random one, so that hashes can be compared
     /// for the life of the process.
     pub log_keys: KeySet,
-    /// The keys that the hash chain of the operators' log is made with. Whoever verifies the log needs all that were used, so older
+    /// The keys that the hash chain of the operator log is made with. Whoever verifies the log needs all that were used, so older
     /// ones have to be kept. Calls of operators are refused if the log ends with an entry of another key. By default there is a random
     /// one: the next process on the store could not write to the log.
     pub audit_keys: KeySet,
-    /// How long entries of the operators' log are kept; zero: for ever. It holds for entries that are written from now on.
+    /// How long entries of the operator log are kept; zero: for ever. It holds for entries that are written from now on.
     pub audit_retention: Duration,
     /// How often a write is tried that loses races against others.
     pub attempts: usize,

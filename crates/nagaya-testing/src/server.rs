@@ -242,7 +242,7 @@ impl TestServerBuilder {
         let store = self.store.unwrap_or_else(|| memory_store(&clock));
         let issuer = Arc::new(LocalIssuer::in_memory().expect("an issuer"));
         let (name, claims) = (system.name.clone(), Claims::from_design(&system.design));
-        // Servers on one store share its operators' log, and therefore its key.
+        // Servers on one store share its operator log, and therefore its key.
         let settings = Settings { clock: clock.clock(), audit_keys: [7; 32].into(), ..settings };
         let nagaya = Nagaya::open_with(system.design.clone(), Arc::clone(&store), settings);
         if self.makes_tables {

@@ -1,4 +1,4 @@
-//! The hash chain of the operators' log, written by several servers at once.
+//! The hash chain of the operator log, written by several servers at once.
 
 use std::{path::Path, sync::Arc};
 

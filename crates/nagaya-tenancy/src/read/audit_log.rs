@@ -1,4 +1,4 @@
-//! Reading the operators' log.
+//! Reading the operator log.
 
 use nagaya_store::{PagePosition, Query, SortCondition};
 
@@ -8,7 +8,7 @@ use crate::{
     write::{
         is_expired,
         log::{FIRST_SPAN, partition, sort_key, span, span_of},
-        log_key,
+        operator_log_item_key,
     },
 };
 
@@ -44,7 +44,7 @@ impl Operator {
         let mut entries = Vec::new();
         for span in started.max(FIRST_SPAN)..=ended {
             loop {
-                let query = Query::table(state.log_table().name, partition(span))
+                let query = Query::table(state.operator_log_table().name, partition(span))
                     .sort(SortCondition::Between(sort_key(from).into(), sort_key(to).into()))
                     .limit(PAGE - entries.len());
                 let page = state.store.query(Query { after: after.take(), ..query }).await?;
@@ -58,7 +58,7 @@ impl Operator {
                     Some(next) => after = Some(next),
                     None if entries.len() >= PAGE && span < ended => {
                         // The page is full, and the next one begins with the next span.
-                        let last = page.items.last().and_then(|item| log_key(state, item));
+                        let last = page.items.last().and_then(|item| operator_log_item_key(state, item));
                         let next = last.map(|key| PagePosition { key, index_key: None });
                         let next = next.map(|next| cursor::seal(&state.settings, &bound, &next)).transpose()?;
                         return Ok(LogPage { entries, next });

@@ -37,7 +37,7 @@ impl Session {
         self.commit_logged_if(set, &[]).await
     }
 
-    /// The same with entries of the operators' log.
+    /// The same with entries of the operator log.
     pub(super) async fn commit_logged_if(&self, set: impl Into<WriteSet>, log: &[LogEntry]) -> Result<bool, Error> {
         Ok(self.write_logged(set.into(), log).await?.is_empty())
     }
@@ -53,7 +53,7 @@ impl Session {
         Ok(())
     }
 
-    /// Writes entries of the operators' log by themselves.
+    /// Writes entries of the operator log by themselves.
     pub(super) async fn append_log(&self, log: &[LogEntry]) -> Result<(), Error> {
         if self.state.cross_partition() {
             // One action of each set is the head of the log.
@@ -63,14 +63,14 @@ impl Session {
             return Ok(());
         }
         // The entries of one process wait for each other, and do not race.
-        let _turn = self.state.log_turn().await;
+        let _turn = self.state.operator_log_turn().await;
         for entry in log {
             self.append_in_steps(entry).await?;
         }
         Ok(())
     }
 
-    /// The writes of a plan, with the entries of the tenants' audit among them, and the entries of the operators' log.
+    /// The writes of a plan, with the entries of the tenants' audit among them, and the entries of the operator log.
     pub(super) async fn writes_of(&self, plan: Plan) -> Result<(Vec<(Write, OnFailure)>, Vec<LogEntry>), Error> {
         let Plan { mut writes, entries, .. } = plan;
         if self.state.cross_partition() {
@@ -83,7 +83,7 @@ impl Session {
         Ok((dedupe_checks(writes), Vec::new()))
     }
 
-    /// Writes a set with entries of the operators' log. Returns the conditions of the set that failed; none if it is written.
+    /// Writes a set with entries of the operator log. Returns the conditions of the set that failed; none if it is written.
     async fn write_logged(&self, set: WriteSet, log: &[LogEntry]) -> Result<Vec<FailedCondition>, Error> {
         if log.is_empty() {
             return failed_conditions(self.write(set).await);
@@ -109,11 +109,11 @@ impl Session {
             && bytes() <= limits::MAX_WRITE_SET_BYTES
     }
 
-    /// Writes a set and entries of the operators' log all or nothing. Returns the conditions of the set that failed; none if it
+    /// Writes a set and entries of the operator log all or nothing. Returns the conditions of the set that failed; none if it
     /// is written. Entries that lose a race for the head of the log are linked again.
     async fn write_linked(&self, set: &WriteSet, log: &[LogEntry]) -> Result<Vec<FailedCondition>, Error> {
         // The entries of one process wait for each other, and do not race.
-        let _turn = self.state.log_turn().await;
+        let _turn = self.state.operator_log_turn().await;
         let own = set.actions().len();
         let mut retry = Retry::new(self.state.settings.attempts);
         loop {

@@ -29,7 +29,7 @@ pub use self::{
     change_set::ChangeSet,
 };
 pub(crate) use self::{
-    audit::{Expiries, PruningPosition, chain, is_expired, log, log_key, target},
+    audit::{Expiries, PruningPosition, chain, is_expired, log, operator_log_item_key, target},
     unique::Constraint,
 };
 
@@ -53,8 +53,8 @@ impl Session {
         Box::pin(self.commit_entries(entries)).await
     }
 
-    /// Records that an operator is about to read the operators' log.
+    /// Records that an operator is about to read the operator log.
     pub(crate) async fn audit_log_reading(&self, verb: &str) -> Result<(), Error> {
-        self.append_log(&[audit::reading_entry(self, verb)]).await
+        self.append_log(&[audit::entry_about_log(self, verb)]).await
     }
 }

@@ -1,4 +1,4 @@
-//! What a forged head of the operators' log says is not believed, and keeps no operator from working.
+//! What a forged head of the operator log says is not believed, and keeps no operator from working.
 
 use std::{collections::BTreeMap, sync::Arc};
 

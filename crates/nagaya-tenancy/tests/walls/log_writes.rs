@@ -1,4 +1,4 @@
-//! Writing to the operators' log beside other writers, and with changes that fill a write set.
+//! Writing to the operator log beside other writers, and with changes that fill a write set.
 
 use std::sync::{
     Arc,

@@ -1,11 +1,11 @@
-//! What a verification of the operators' log says.
+//! What a verification of the operator log says.
 
 use std::{collections::HashMap, fmt, str::FromStr};
 
 /// Findings of a kind that are kept.
 const MAX_FINDINGS: u64 = 1_000;
 
-/// What the hash chain says about the operators' log.
+/// What the hash chain says about the operator log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogReport {
     /// Entries of the chain that are there.
@@ -50,7 +50,7 @@ impl FromStr for LogHead {
     }
 }
 
-/// Something that is wrong with the operators' log.
+/// Something that is wrong with the operator log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFinding {
     /// What it is.
@@ -63,7 +63,7 @@ pub struct LogFinding {
     pub count: u64,
 }
 
-/// What is wrong with the operators' log.
+/// What is wrong with the operator log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogFindingKind {
     /// An entry is not as it was written.

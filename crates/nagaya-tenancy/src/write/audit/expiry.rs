@@ -1,4 +1,4 @@
-//! When entries of the operators' log have expired at the latest.
+//! When entries of the operator log have expired at the latest.
 //!
 //! After the retention was shortened, entries do not expire in their order: a later one is gone while earlier ones have to be
 //! there. So each entry says, for every number, when the last of the entries from that number up to itself has expired. That is a

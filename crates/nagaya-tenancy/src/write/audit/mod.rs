@@ -1,7 +1,7 @@
 //! What was done, by whom, when and from where: written in the same set as the change.
 //!
 //! Where the design has an audit entity, a tenant's changes, and what operators do on its behalf, become items of the tenant's
-//! own. In addition, everything that an operator does goes into the operators' log.
+//! own. In addition, everything that an operator does goes into the operator log.
 
 mod archive;
 pub(crate) mod chain;
@@ -19,14 +19,14 @@ use serde_json::{Map, Value as Json};
 
 use crate::{Error, compiled::CompiledEntity, session::Session, values};
 
-pub(super) use self::log::{operator_entry, reading_entry};
+pub(super) use self::log::{entry_about_log, operator_entry};
 pub use self::{
     archive::{ArchiveStep, AuditArchiver},
     log::LogEntry,
 };
 pub(crate) use self::{
     expiry::Expiries,
-    prune::{PruningPosition, is_expired, log_key},
+    prune::{PruningPosition, is_expired, operator_log_item_key},
 };
 
 /// What is written about actions.
@@ -34,7 +34,7 @@ pub(crate) use self::{
 pub(super) struct AuditEntries {
     /// The writes of items of the tenants' own audit.
     pub(super) writes: Vec<Write>,
-    /// Entries of the operators' log. They are linked to its chain when they are written.
+    /// Entries of the operator log. They are linked to its chain when they are written.
     pub(super) log: Vec<LogEntry>,
 }
 

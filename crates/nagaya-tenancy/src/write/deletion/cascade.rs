@@ -12,14 +12,14 @@ use crate::{
     write::{LogEntry, draft::Draft, plan::Plan},
 };
 
-/// Actions of a set that deletes several items; one is left for the check of the mark, and one for the head of the operators' log.
+/// Actions of a set that deletes several items; one is left for the check of the mark, and one for the head of the operator log.
 const MAX_SET_ACTIONS: usize = limits::MAX_ACTIONS - 2;
 /// Bytes of such a set, most of them for audit entries.
 const MAX_SET_BYTES: usize = limits::MAX_WRITE_SET_BYTES / 2;
 /// How often the referring items of an item are read while they keep changing.
 const PASSES: usize = 1_000;
 
-/// The writes that delete an item, and the entries of the operators' log about it.
+/// The writes that delete an item, and the entries of the operator log about it.
 type Removal = (Vec<Write>, Vec<LogEntry>);
 
 /// Whether the deletion is still under way; `false`: another process has ended it.

@@ -127,7 +127,7 @@ impl Draft {
     }
 }
 
-/// What records an action: an item of the tenant's audit, and an entry of the operators' log.
+/// What records an action: an item of the tenant's audit, and an entry of the operator log.
 pub(super) fn audit_entries(session: &Session, action: &AuditedAction<'_>) -> Result<AuditEntries, Error> {
     let mut entries = AuditEntries::default();
     if let Some(TenantEntry { compiled, tenant, fields }) = audit::tenant_entry(session, action)? {
