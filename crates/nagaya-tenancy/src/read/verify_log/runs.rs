@@ -75,13 +75,13 @@ impl Runs {
                 self.0.insert(number, Run { start, last: number, last_hash: last });
             }
         }
-        if let Some(next) = number.checked_add(1).and_then(|next| self.0.remove(&next)) {
-            if let Some((_, run)) = self.0.range_mut(..=number).next_back() {
-                if next.start.previous != run.last_hash {
-                    added.findings.push((LogFindingKind::Unlinked, number + 1, next.start.at));
-                }
-                run.extend(next);
+        if let Some(next) = number.checked_add(1).and_then(|next| self.0.remove(&next))
+            && let Some((_, run)) = self.0.range_mut(..=number).next_back()
+        {
+            if next.start.previous != run.last_hash {
+                added.findings.push((LogFindingKind::Unlinked, number + 1, next.start.at));
             }
+            (run.last, run.last_hash) = (next.last, next.last_hash);
         }
         if self.0.len() > MAX_RUNS {
             added.gap = self.close_first_gap();
@@ -107,12 +107,6 @@ impl Runs {
         (first.last, first.last_hash) = (second.last, second.last_hash);
         self.0.insert(0, first);
         closed
-    }
-}
-
-impl Run {
-    fn extend(&mut self, next: Run) {
-        (self.last, self.last_hash) = (next.last, next.last_hash);
     }
 }
 
