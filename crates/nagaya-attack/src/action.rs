@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use nagaya_design::{Design, Entity};
 use serde_json::{Map, Value as Json};
 
-use super::{environment::OwnedItem, json};
+use super::{environment::OwnedItem, gateway::UNSUPPORTED, json};
 use nagaya_tenancy::{Error, ErrorKind, List, Page, Record, Tenant};
 
 /// An action of an attacker.
@@ -25,6 +25,21 @@ pub enum Action {
     Delete(String, Vec<String>, Option<i64>),
     /// Changes that happen together.
     Set(Vec<Action>),
+    /// A call of a further route with the values of its path, and a body.
+    Call(FurtherRoute, Vec<String>, Option<Map<String, Json>>),
+}
+
+/// A route that a gateway has besides those of the design.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FurtherRoute {
+    /// The method.
+    pub method: String,
+    /// The path, with `{name}` for its parameters.
+    pub path: String,
+    /// The names of its parameters, in order.
+    pub parameters: Vec<String>,
+    /// An example of its body; `None`: it takes none.
+    pub body: Option<Map<String, Json>>,
 }
 
 /// How many pages of a list are read.
@@ -37,7 +52,7 @@ impl Action {
         match self {
             Action::Create(entity, _) | Action::Update(entity, ..) | Action::Delete(entity, ..) => is_audit(entity),
             Action::Set(actions) => actions.iter().any(|action| action.writes_audit(design)),
-            Action::Get(..) | Action::GetMany(_) | Action::List(_) => false,
+            Action::Get(..) | Action::GetMany(_) | Action::List(_) | Action::Call(..) => false,
         }
     }
 
@@ -101,6 +116,7 @@ impl Action {
                 });
                 Observation::from_answer(set.commit().await.map(|made| records(&made)))
             }
+            Action::Call(..) => Observation { code: UNSUPPORTED.to_owned(), text: String::new() },
         }
     }
 }

@@ -80,6 +80,7 @@ mod json;
 mod lists;
 mod pages;
 mod random;
+mod routes;
 mod scenario;
 mod tampered_items;
 mod tenant_names;
@@ -95,7 +96,7 @@ use nagaya_design::Design;
 use self::gateway::NoGateway;
 use self::scenario::{Failure, Scenario};
 pub use self::{
-    action::{Action, MAX_PAGES, Observation},
+    action::{Action, FurtherRoute, MAX_PAGES, Observation},
     gateway::{AttackClient, BoxFuture, Gateway, UNSUPPORTED},
 };
 
@@ -149,6 +150,7 @@ static AREAS: &[(&str, &[Case])] = &[
     ("constraints", constraints::CASES),
     ("tampered items", tampered_items::CASES),
     ("audit", audit::CASES),
+    ("routes", routes::CASES),
     ("random", random::CASES),
     // The last ones: their items are in one environment only.
     ("users", users::CASES),

@@ -64,7 +64,13 @@ impl System {
             extension: Arc::new(extension),
         }
     }
-    /// All routes: those of the extension, and those of the design that they do not replace.
+
+    /// The routes that it serves: those of the extension, and those of the design that they do not replace.
+    pub fn served_routes(&self) -> Vec<Arc<Route>> {
+        self.routes().0
+    }
+
+    /// The same, with what the extension says about its own.
     pub(crate) fn routes(&self) -> (Vec<Arc<Route>>, Vec<CustomRoute>) {
         let custom = self.extension.routes();
         let route = |(at, route): (usize, &CustomRoute)| Route {

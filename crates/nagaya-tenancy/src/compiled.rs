@@ -199,7 +199,7 @@ impl CompiledEntity {
 
     /// The version of an item.
     pub(crate) fn version_of(&self, item: &Item) -> Option<i64> {
-        item.get(self.entity.version.as_deref()?)?.as_number()?.try_into().ok()
+        values::integer_in(item, self.entity.version.as_deref()?)
     }
 
     /// Whether an item is soft-deleted, or marked by a deletion that is under way.

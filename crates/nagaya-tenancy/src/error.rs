@@ -94,7 +94,7 @@ pub enum ErrorKind {
          servers and commands the same NAGAYA_AUDIT_KEY (in the library: `audit_keys`); to rotate it, give all of them \
          `FORMER,NEW` first, and then `NEW,FORMER`; if the key is lost, start once with --new-keys"
     )]
-    UnknownLogKey {
+    UnknownAuditKey {
         /// The id of the key, which tells nothing about it.
         key: String,
     },
@@ -179,7 +179,7 @@ impl Error {
             ErrorKind::IdempotencyKeyReused => "key_reused",
             ErrorKind::ResultDeleted => "result_deleted",
             ErrorKind::ResultChanged(_) => "result_changed",
-            ErrorKind::UnknownLogKey { .. } => "unknown_log_key",
+            ErrorKind::UnknownAuditKey { .. } => "unknown_audit_key",
             ErrorKind::SideRecordConflict { .. } => "overtaken",
             ErrorKind::Store(error) => error.code(),
         }

@@ -29,23 +29,24 @@ pub(crate) struct TenancyState {
     /// The fields that refer to each entity.
     referrers: HashMap<String, Vec<Referrer>>,
     /// The table of the operator log: its name in the store, its key, and the attribute with the time of expiry.
-    log_table: (String, KeyAttributes, Option<String>),
-    counters: Arc<Counters>,
+    operator_log_table: (String, KeyAttributes, Option<String>),
+    shared: Arc<SharedState>,
 }
 
-/// What all generations of the tables share: counted since this process started, and what its tasks share.
+/// What all generations of the tables and all tasks of this process share.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct SharedState {
+    /// Breaches since this process started.
     breaches: AtomicU64,
     /// Held while entries are appended to the operator log.
-    log_turn: Mutex<()>,
+    operator_log_turn: Mutex<()>,
     /// Where the removal of expired entries of the operator log goes on; `None`: at its beginning.
     pruning: std::sync::Mutex<Option<PruningPosition>>,
 }
 
 /// The table of the operator log.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct LogTable<'s> {
+pub(crate) struct OperatorLogTable<'s> {
     /// Its name in the store.
     pub(crate) name: &'s str,
     pub(crate) key: &'s KeyAttributes,
@@ -60,7 +61,12 @@ impl fmt::Debug for TenancyState {
 }
 
 impl TenancyState {
-    pub(crate) fn new(design: Arc<Design>, store: Arc<dyn Store>, settings: Settings, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(
+        design: Arc<Design>,
+        store: Arc<dyn Store>,
+        settings: Settings,
+        shared: Arc<SharedState>,
+    ) -> Self {
         let table_name = |table: &Table| settings.table_name(&design, table);
         let compile = |entity: &Entity| {
             let table = table_name(&design.tables[entity.table]);
@@ -72,17 +78,18 @@ impl TenancyState {
         let referrers = |entity: &Entity| (entity.name.clone(), Referrer::all(&design, entity));
         let referrers = design.entities.iter().map(referrers).collect();
         let log = design.audit_entity().map_or(0, |entity| entity.table);
-        let log_table = design.tables.get(log).map(|table| (table_name(table), table.key.clone(), table.ttl.clone()));
+        let operator_log_table =
+            design.tables.get(log).map(|table| (table_name(table), table.key.clone(), table.ttl.clone()));
         // A design without a table has nothing that an operator could do.
         let no_table = || (String::new(), KeyAttributes { partition: String::new(), sort: String::new() }, None);
-        let log_table = log_table.unwrap_or_else(no_table);
-        TenancyState { design, store, settings, entities, parameters, referrers, log_table, counters }
+        let operator_log_table = operator_log_table.unwrap_or_else(no_table);
+        TenancyState { design, store, settings, entities, parameters, referrers, operator_log_table, shared }
     }
 
     pub(crate) fn with_generation(&self, table: &str, generation: u32) -> Self {
         let mut settings = self.settings.clone();
         settings.generations.insert(table.to_owned(), generation);
-        TenancyState::new(Arc::clone(&self.design), Arc::clone(&self.store), settings, Arc::clone(&self.counters))
+        TenancyState::new(Arc::clone(&self.design), Arc::clone(&self.store), settings, Arc::clone(&self.shared))
     }
 
     /// The tables as the store should have them.
@@ -122,19 +129,19 @@ impl TenancyState {
     }
 
     /// The table of the operator log: that of the audit entity, else the first one.
-    pub(crate) fn log_table(&self) -> LogTable<'_> {
-        let (name, key, ttl) = &self.log_table;
-        LogTable { name, key, ttl: ttl.as_deref() }
+    pub(crate) fn operator_log_table(&self) -> OperatorLogTable<'_> {
+        let (name, key, ttl) = &self.operator_log_table;
+        OperatorLogTable { name, key, ttl: ttl.as_deref() }
     }
 
     /// Waits until no other task of this process appends to the operator log.
-    pub(crate) async fn log_turn(&self) -> MutexGuard<'_, ()> {
-        self.counters.log_turn.lock().await
+    pub(crate) async fn operator_log_turn(&self) -> MutexGuard<'_, ()> {
+        self.shared.operator_log_turn.lock().await
     }
 
     /// Where the removal of expired entries of the operator log goes on.
     pub(crate) fn pruning_position(&self) -> std::sync::MutexGuard<'_, Option<PruningPosition>> {
-        self.counters.pruning.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.pruning.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether writes of several partitions can be one set.
@@ -145,7 +152,7 @@ impl TenancyState {
     /// Counts an item that the store returned from behind another wall: something wrote around the walls.
     pub(crate) fn breach(&self, compiled: &CompiledEntity, item: &Item) -> Error {
         let (partition, sort) = self.key_in_logs(compiled, item);
-        self.counters.breaches.fetch_add(1, Ordering::Relaxed);
+        self.shared.breaches.fetch_add(1, Ordering::Relaxed);
         tracing::error!(
             entity = compiled.name(),
             table = compiled.table,
@@ -157,6 +164,6 @@ impl TenancyState {
     }
 
     pub(crate) fn breaches(&self) -> u64 {
-        self.counters.breaches.load(Ordering::Relaxed)
+        self.shared.breaches.load(Ordering::Relaxed)
     }
 }

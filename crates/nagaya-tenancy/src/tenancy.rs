@@ -9,10 +9,8 @@ use nagaya_design::Design;
 use nagaya_store::{Clock, ErrorKind as StoreErrorKind, Health, IntoShared, Key};
 
 use crate::{
-    Error, ErrorKind, IdGenerator, KeySet, Operator, Principal, Settings, Tenant, Visitor,
-    scope::Scope,
-    session::{OwnItems, Session},
-    state::TenancyState,
+    Error, ErrorKind, IdGenerator, KeySet, Operator, Principal, Settings, Tenant, Visitor, scope::Scope,
+    session::Session, state::TenancyState,
 };
 
 /// A design that runs on a store. It gives out handles, and never the store.
@@ -31,8 +29,8 @@ impl Nagaya {
 
     /// A design on a store.
     pub fn open_with(design: Design, store: impl IntoShared, settings: Settings) -> Self {
-        let (design, counters) = (Arc::new(design), Arc::default());
-        Nagaya::from_state(&Arc::new(TenancyState::new(design, store.into_shared(), settings, counters)))
+        let (design, shared) = (Arc::new(design), Arc::default());
+        Nagaya::from_state(&Arc::new(TenancyState::new(design, store.into_shared(), settings, shared)))
     }
 
     pub(crate) fn state(&self) -> Arc<TenancyState> {
@@ -84,7 +82,7 @@ impl Nagaya {
     /// Whether the store answers: reads a key that does not exist.
     pub async fn ping_store(&self) -> Result<(), Error> {
         let state = self.state();
-        state.store.get(state.log_table().name, &Key::new("%probe", "%probe")).await?;
+        state.store.get(state.operator_log_table().name, &Key::new("%probe", "%probe")).await?;
         Ok(())
     }
 
@@ -135,8 +133,7 @@ impl Nagaya {
             return Err(ErrorKind::BadTenant.into());
         }
         let scope = Scope::Tenant(tenant.clone());
-        let own_items = OwnItems::Unlimited;
-        Ok(Tenant(Session { state: self.state(), scope, principal, reason: None, own_items }))
+        Ok(Tenant(Session::new(self.state(), scope, principal)))
     }
 
     /// The handle of an operator of the system. It alone reaches behind system walls. Without a reason it reaches nothing.
@@ -144,22 +141,19 @@ impl Nagaya {
     /// Every read and every write of items is audited with the reason. Two things are not: [side records](SideRecord), and the
     /// items that a [`ChangeSource`] gives after its start.
     pub fn operator(&self, reason: impl Into<String>, principal: &Principal) -> Operator {
-        let (principal, reason) = (principal.clone(), Some(reason.into()));
-        let own_items = OwnItems::Unlimited;
-        Operator(Session { state: self.state(), scope: Scope::Operator, principal, reason, own_items })
+        let session = Session::new(self.state(), Scope::Operator, principal.clone());
+        Operator(Session { reason: Some(reason.into()), ..session })
     }
 
-    /// The handle of the system itself: it reaches what an operator reaches, and leaves no entry in the operator log. It is for
-    /// what the system's own code does for a caller who is no operator, such as storing their application, and must not give
-    /// the caller anything that they may not read.
-    pub fn system(&self, principal: &Principal) -> Operator {
-        let (principal, own_items) = (principal.clone(), OwnItems::Unlimited);
-        Operator(Session { state: self.state(), scope: Scope::Operator, principal, reason: None, own_items })
+    /// A handle that reaches what an operator reaches, and leaves no entry in the operator log. It is for what the system's own
+    /// code does for a caller who is no operator, such as storing their application, and must not give the caller anything that
+    /// they may not read.
+    pub fn unaudited_operator(&self, principal: &Principal) -> Operator {
+        Operator(Session::unaudited_operator(self.state(), principal.clone()))
     }
 
     /// The handle of an anonymous visitor: it reads public items, and nothing else.
     pub fn visitor(&self, principal: Principal) -> Visitor {
-        let own_items = OwnItems::Unlimited;
-        Visitor(Session { state: self.state(), scope: Scope::Visitor, principal, reason: None, own_items })
+        Visitor(Session::new(self.state(), Scope::Visitor, principal))
     }
 }

@@ -4,6 +4,11 @@ use nagaya_design::{ComparisonOp, Condition, ConditionValue, Field, FieldValues,
 use nagaya_store::{Item, Number, Operand, Path, Value};
 use serde_json::{Map, Value as Json};
 
+/// A whole number of an item.
+pub(crate) fn integer_in(item: &Item, name: &str) -> Option<i64> {
+    item.get(name)?.as_number()?.try_into().ok()
+}
+
 /// A JSON value as stores have it.
 pub(crate) fn to_store(value: Json) -> Value {
     match value {

@@ -7,6 +7,7 @@
 //!
 //! - `TestServer` serves a system on a loopback port, with its own token issuer.
 //! - `Client` sends blocking HTTP requests to it; `Connection` is one raw connection for asynchronous tests.
+//! - `HttpGateway` attacks a system with the attack suite, through a server.
 //! - `Process` runs a command as a child; `ServeProcess` runs `nagaya serve` and waits until it is ready.
 //!
 //! With the feature `dynamodb`, `DynamodbLocal` runs the same server on DynamoDB Local.
@@ -38,6 +39,8 @@
 //! ```
 
 #[cfg(feature = "server")]
+mod attack;
+#[cfg(feature = "server")]
 mod client;
 #[cfg(feature = "server")]
 mod connection;
@@ -56,6 +59,7 @@ mod server;
 pub use self::dynamodb::DynamodbLocal;
 #[cfg(feature = "server")]
 pub use self::{
+    attack::HttpGateway,
     client::{Client, Exchange, Response, text},
     connection::{Connection, RawResponse},
     paused::PausedTokioClock,

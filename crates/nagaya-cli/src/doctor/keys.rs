@@ -30,7 +30,7 @@ pub(super) async fn examine(args: &serve::Args, systems: &[System], store: Conte
     findings.extend(files.iter().filter(is_lost).map(|file| lost(args, file)));
     if let (true, Some(store)) = (findings.len() == before, store.store) {
         for system in systems {
-            findings.extend(unknown_log_key(args, system, Arc::clone(&store)).await);
+            findings.extend(unknown_audit_key(args, system, Arc::clone(&store)).await);
         }
     }
     if findings.len() == before {
@@ -102,7 +102,7 @@ fn without_findings(args: &serve::Args, files: &[PathBuf], are_cursors_shared: b
 }
 
 /// The operator log of a system ends with an entry of a key that is not known, which `nagaya serve` refuses.
-async fn unknown_log_key(args: &serve::Args, system: &System, store: Arc<dyn Store>) -> Option<Finding> {
+async fn unknown_audit_key(args: &serve::Args, system: &System, store: Arc<dyn Store>) -> Option<Finding> {
     let mut settings = args.store.settings(&system.name);
     // Without a key, `nagaya serve` makes one, which is as unknown as the random one of the settings.
     match args.store.key_source(KeyKind::Audit).ok()? {
@@ -111,9 +111,9 @@ async fn unknown_log_key(args: &serve::Args, system: &System, store: Arc<dyn Sto
         KeySource::File(file) => settings.audit_keys = key_file::load(&file).ok()?.unwrap_or(settings.audit_keys),
     }
     let (name, nagaya) = (&system.name, Nagaya::open_with(system.design.clone(), store, settings));
-    let error = nagaya.check_log_key().await.err()?;
+    let error = nagaya.check_audit_key().await.err()?;
     match error.kind() {
-        ErrorKind::UnknownLogKey { key } => {
+        ErrorKind::UnknownAuditKey { key } => {
             let found =
                 format!("the operator log of {name} ends with an entry of the key {key}, which is not known here");
             Some(match args.store.directory.makes_new_keys() {

@@ -139,9 +139,9 @@ impl StoreArgs {
 
     /// Refuses a directory whose operator log ends with an entry of an unknown key: operators and background work would be refused.
     /// In the cloud other servers may do that work, and this one goes on for tenants.
-    async fn check_log_key(&self, nagaya: &Nagaya, system: &str) -> anyhow::Result<()> {
-        match nagaya.check_log_key().await {
-            Err(error) if self.kind.is_in_cloud() && matches!(error.kind(), ErrorKind::UnknownLogKey { .. }) => {
+    async fn check_audit_key(&self, nagaya: &Nagaya, system: &str) -> anyhow::Result<()> {
+        match nagaya.check_audit_key().await {
+            Err(error) if self.kind.is_in_cloud() && matches!(error.kind(), ErrorKind::UnknownAuditKey { .. }) => {
                 tracing::error!(system, %error, "calls of operators and background work are refused");
                 Ok(())
             }
@@ -183,7 +183,7 @@ impl StoreArgs {
         }
         nagaya.ensure_tables().await.with_context(|| format!("the tables of {name} cannot be created"))?;
         self.continue_log(&nagaya, name).await?;
-        self.check_log_key(&nagaya, name).await?;
+        self.check_audit_key(&nagaya, name).await?;
         // Deletions that a crash has interrupted are finished before the first request.
         nagaya
             .recover_deletions()

@@ -33,7 +33,7 @@ async fn verify(server: Server) {
     assert_eq!((report.findings.as_slice(), report.entries), ([].as_slice(), (SERVERS * CALLS + 1) as u64));
     let page = operator(&open()).read_log(0, i64::MAX, None).await.expect("a page");
     assert_eq!(page.entries.len(), SERVERS * CALLS + 2);
-    assert_eq!(open().prune_log().await.expect("nothing has expired"), 0);
+    assert_eq!(open().prune_operator_log().await.expect("nothing has expired"), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

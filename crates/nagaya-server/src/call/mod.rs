@@ -191,9 +191,10 @@ impl Call {
         Ok(self.nagaya.list_own(&self.principal(Arc::default()), field, list).await?)
     }
 
-    /// The handle of the system itself, as [`Nagaya::system`] gives it: for what a route does for a caller who is no operator.
-    pub fn system(&self) -> Operator {
-        self.nagaya.system(&self.principal(self.caller.tenant.clone().unwrap_or_default()))
+    /// A handle that reaches what an operator reaches, and is not audited, as [`Nagaya::unaudited_operator`] gives it: for what a
+    /// route does for a caller who is no operator.
+    pub fn unaudited_operator(&self) -> Operator {
+        self.nagaya.unaudited_operator(&self.principal(self.caller.tenant.clone().unwrap_or_default()))
     }
 
     /// What `If-Match` expects of the item of an entity that the path names.

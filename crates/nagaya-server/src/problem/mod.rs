@@ -219,7 +219,7 @@ impl From<Error> for Problem {
             ErrorKind::ResultDeleted => Problem::from_code(ProblemCode::RESULT_DELETED, message),
             ErrorKind::Store(error) => store(&error),
             // Whoever runs the servers has to act, and finds the remedy in the log.
-            ErrorKind::UnknownLogKey { .. } => Problem::internal().with_cause(message),
+            ErrorKind::UnknownAuditKey { .. } => Problem::internal().with_cause(message),
             // A wall breach is one of these: it is in the log and the metrics, and the caller learns nothing.
             _ => Problem::internal(),
         }
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn an_unknown_key_of_the_operator_log_is_explained_in_the_log_of_the_server() {
-        let problem = Problem::from(Error::from(ErrorKind::UnknownLogKey { key: "0123456789abcdef".to_owned() }));
+        let problem = Problem::from(Error::from(ErrorKind::UnknownAuditKey { key: "0123456789abcdef".to_owned() }));
         assert_eq!((problem.status().as_u16(), problem.code()), (500, "internal"));
         assert!(problem.cause().is_some_and(|cause| cause.contains("NAGAYA_AUDIT_KEY")), "{problem:?}");
         assert!(!problem.detail.contains("0123456789abcdef"), "{problem:?}");

@@ -10,7 +10,7 @@ use crate::{
     write::{
         is_expired,
         log::{FIRST_SPAN, partition, sort_key, span, span_of},
-        log_key,
+        operator_log_item_key,
     },
 };
 
@@ -87,7 +87,7 @@ async fn log_page(
     let ended = span(to).min(span(state.settings.clock.millis()) + 1);
     for span in started.max(FIRST_SPAN)..=ended {
         loop {
-            let query = Query::table(state.log_table().name, partition(span))
+            let query = Query::table(state.operator_log_table().name, partition(span))
                 .sort(SortCondition::Between(sort_key(from).into(), sort_key(to).into()))
                 .limit(PAGE - entries.len());
             let page = state.store.query(Query { after: after.take(), ..query }).await?;
@@ -98,7 +98,7 @@ async fn log_page(
                 Some(next) => after = Some(next),
                 None if entries.len() >= PAGE && span < ended => {
                     // The page is full, and the next one begins with the next span.
-                    let last = page.items.last().and_then(|item| log_key(state, item));
+                    let last = page.items.last().and_then(|item| operator_log_item_key(state, item));
                     return Ok((entries, last.map(|key| PagePosition { key, index_key: None })));
                 }
                 None => break,

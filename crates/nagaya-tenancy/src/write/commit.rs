@@ -63,7 +63,7 @@ impl Session {
             return Ok(());
         }
         // The entries of one process wait for each other, and do not race.
-        let _turn = self.state.log_turn().await;
+        let _turn = self.state.operator_log_turn().await;
         for entry in log {
             self.append_in_steps(entry).await?;
         }
@@ -113,7 +113,7 @@ impl Session {
     /// is written. Entries that lose a race for the head of the log are linked again.
     async fn write_linked(&self, set: &WriteSet, log: &[LogEntry]) -> Result<Vec<FailedCondition>, Error> {
         // The entries of one process wait for each other, and do not race.
-        let _turn = self.state.log_turn().await;
+        let _turn = self.state.operator_log_turn().await;
         let own = set.actions().len();
         let mut retry = Retry::new(self.state.settings.attempts);
         loop {

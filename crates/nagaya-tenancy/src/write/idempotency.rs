@@ -13,7 +13,7 @@ use nagaya_store::{ComparisonOp, Condition, Item, Key, Operand, Path, Value, Wri
 use serde_json::Value as Json;
 
 use super::target;
-use crate::{Error, ErrorKind, Principal, Record, compiled::CompiledEntity, session::Session};
+use crate::{Error, ErrorKind, Principal, Record, compiled::CompiledEntity, session::Session, values};
 
 /// The item that names the results of a change set.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl<'s> IdempotencyRecord<'s> {
     pub(super) async fn recall(&self, session: &Session) -> Result<Option<Vec<Option<Record>>>, Error> {
         let state = &session.state;
         let Some(kept) = state.store.get(&self.compiled.table, &self.key).await? else { return Ok(None) };
-        let expires = kept.get(EXPIRES).and_then(Value::as_number).and_then(|number| i64::try_from(number).ok());
+        let expires = values::integer_in(&kept, EXPIRES);
         if expires.is_none_or(|expires| expires <= state.settings.clock.seconds()) {
             return Ok(None);
         }

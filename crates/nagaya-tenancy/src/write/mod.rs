@@ -29,7 +29,7 @@ pub use self::{
     change_set::ChangeSet,
 };
 pub(crate) use self::{
-    audit::{Expiries, PruningPosition, chain, is_expired, log, log_key, target},
+    audit::{Expiries, PruningPosition, chain, is_expired, log, operator_log_item_key, target},
     unique::Constraint,
 };
 
@@ -55,6 +55,6 @@ impl Session {
 
     /// Records what an operator is about to do with the operator log, or with the archive of audits.
     pub(crate) async fn audit_log_reading(&self, verb: &str) -> Result<(), Error> {
-        self.append_log(&[audit::reading_entry(self, verb)]).await
+        self.append_log(&[audit::entry_about_log(self, verb)]).await
     }
 }

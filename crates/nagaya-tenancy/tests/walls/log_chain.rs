@@ -214,7 +214,7 @@ async fn an_entry_that_is_made_without_the_key_is_found() {
     assert!(operator(&forger).continue_log().await.expect("an entry of another key"));
     // From then on everything is refused, until an operator has the log continued.
     let refused = operator(&log.nagaya).verify_log(None).await.expect_err("the head is of an unknown key");
-    assert_eq!(refused.code(), "unknown_log_key");
+    assert_eq!(refused.code(), "unknown_audit_key");
     assert!(operator(&log.nagaya).continue_log().await.expect("a log"));
     let report = log.verify().await;
     assert_eq!(found(&report), ["unknownKey 3×1", "headChanged 3×1", "headChanged 4×1"]);

@@ -111,8 +111,8 @@ async fn a_table_without_expiry_is_pruned() {
     let listed = operator(&nagaya).read_log(0, i64::MAX, None).await.expect("a page").entries;
     assert_eq!(listed[0].at, NOON + 51 * 24 * 60 * 60 * 1_000, "expired entries are not listed");
     assert_eq!(entries(&store).await, 151);
-    assert_eq!(nagaya.prune_log().await.expect("it is pruned"), 51);
-    assert_eq!(nagaya.prune_log().await.expect("nothing is left to prune"), 0);
+    assert_eq!(nagaya.prune_operator_log().await.expect("it is pruned"), 51);
+    assert_eq!(nagaya.prune_operator_log().await.expect("nothing is left to prune"), 0);
     assert_eq!(entries(&store).await, 100);
     let report = operator(&nagaya).verify_log(None).await.expect("a report");
     assert_eq!((found(&report), report.expired, report.entries), (vec![], 51, 101));
@@ -125,9 +125,9 @@ async fn entries_that_expire_before_older_ones_are_pruned() {
     for _ in 0..120 {
         operator(&shorter).list(&List::by("tenants")).await.expect("a page");
     }
-    assert_eq!(nagaya.prune_log().await.expect("nothing"), 0);
+    assert_eq!(nagaya.prune_operator_log().await.expect("nothing"), 0);
     clock.advance(11 * DAY);
-    assert_eq!(nagaya.prune_log().await.expect("it is pruned"), 120);
+    assert_eq!(nagaya.prune_operator_log().await.expect("it is pruned"), 120);
     let report = operator(&nagaya).verify_log(None).await.expect("a report");
     assert_eq!((found(&report), report.expired, report.entries), (vec![], 120, 151));
 }
@@ -143,7 +143,7 @@ async fn pruning_reads_a_bounded_part_of_the_log() {
     let logged = InstrumentedStore::new(store);
     let nagaya = server(&(Arc::clone(&logged) as Arc<dyn Store>), &clock, "management/management", 1);
     let prune = async || {
-        let removed = nagaya.prune_log().await.expect("it is pruned");
+        let removed = nagaya.prune_operator_log().await.expect("it is pruned");
         (removed, logged.take_queries().len() <= 150)
     };
     assert_eq!(prune().await, (0, true));
@@ -155,7 +155,7 @@ async fn pruning_reads_a_bounded_part_of_the_log() {
 async fn without_a_retention_entries_stay_for_ever() {
     let (store, nagaya, clock) = management(0).await;
     clock.advance(10_000 * DAY);
-    assert_eq!(nagaya.prune_log().await.expect("nothing"), 0);
+    assert_eq!(nagaya.prune_operator_log().await.expect("nothing"), 0);
     assert_eq!(entries(&store).await, 150);
     let report = operator(&nagaya).verify_log(None).await.expect("a report");
     assert_eq!((found(&report), report.expired, report.entries), (vec![], 0, 151));

@@ -7,6 +7,7 @@ mod addresses;
 mod archive;
 mod attack;
 mod audit;
+mod audit_keys;
 mod callers;
 mod common;
 mod drafts;
@@ -18,7 +19,7 @@ mod items;
 mod lists;
 mod log_chain;
 mod log_forged_head;
-mod log_keys;
+
 mod log_retention;
 mod log_writes;
 mod own_items;

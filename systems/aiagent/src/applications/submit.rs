@@ -28,7 +28,7 @@ pub(crate) async fn submit(_: Arc<AppState>, call: Arc<Call>) -> Result<Answer, 
     let mut fields = call.parse_body::<NewApplication>()?.fields();
 
     fields.insert("applicantUserId".to_owned(), (&*call.caller.user).into());
-    let set = call.system().change_set();
+    let set = call.unaudited_operator().change_set();
     let set = call.idempotent(set, (APPLICATION_ENTITY, &fields))?.create(APPLICATION_ENTITY, fields);
     let application = set.commit().await?.into_iter().next().flatten().ok_or_else(Problem::internal)?;
     let mut answer = Answer::record(application);

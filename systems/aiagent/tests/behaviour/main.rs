@@ -4,6 +4,7 @@
 
 mod application_review;
 mod archive;
+mod attack;
 mod concurrent_servers;
 #[cfg(feature = "servers")]
 mod dynamodb;

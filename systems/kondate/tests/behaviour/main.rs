@@ -3,6 +3,7 @@
 //! The feature `servers` adds the runs on DynamoDB Local; `cargo xtask test` starts it.
 
 mod archive;
+mod attack;
 mod catalog;
 mod derived_routes;
 #[cfg(feature = "servers")]

@@ -2,6 +2,7 @@
 //!
 //! The feature `servers` adds the runs on DynamoDB Local; `cargo xtask test` starts it.
 
+mod attack;
 mod conflicts;
 #[cfg(feature = "servers")]
 mod dynamodb;

@@ -13,10 +13,11 @@ use self::{report::Findings, runs::Runs};
 use crate::{
     Error, Operator,
     session::Session,
+    values::integer_in,
     write::{
         Expiries,
         chain::{HashCheck, Head, Link},
-        log::{self, FIRST_SPAN, number_in},
+        log::{self, FIRST_SPAN},
     },
 };
 
@@ -50,14 +51,14 @@ impl Session {
         for span in FIRST_SPAN..=ended {
             let mut after = None;
             loop {
-                let query = Query::table(state.log_table().name, log::partition(span)).limit(PAGE);
+                let query = Query::table(state.operator_log_table().name, log::partition(span)).limit(PAGE);
                 let page = state.store.query(Query { after: after.take(), ..query }).await?;
                 let mut newer = Vec::new();
                 for item in &page.items {
                     match Link::from_item(&state.settings.audit_keys, item) {
                         Some(link) if link.number > verification.newest => newer.push(link),
                         Some(link) => verification.add(link),
-                        None => verification.add_unchained(number_in(item, "%at").unwrap_or(i64::MAX)),
+                        None => verification.add_unchained(integer_in(item, "%at").unwrap_or(i64::MAX)),
                     }
                 }
                 if !newer.is_empty() {

@@ -81,7 +81,7 @@ impl Runs {
             if next.start.previous != run.last_hash {
                 added.findings.push((LogFindingKind::Unlinked, number + 1, next.start.at));
             }
-            run.extend(next);
+            (run.last, run.last_hash) = (next.last, next.last_hash);
         }
         if self.0.len() > MAX_RUNS {
             added.gap = self.close_first_gap();
@@ -107,12 +107,6 @@ impl Runs {
         (first.last, first.last_hash) = (second.last, second.last_hash);
         self.0.insert(0, first);
         closed
-    }
-}
-
-impl Run {
-    fn extend(&mut self, next: Run) {
-        (self.last, self.last_hash) = (next.last, next.last_hash);
     }
 }
 

@@ -8,17 +8,12 @@
 use std::{sync::Arc, time::Duration};
 
 use nagaya_design::{AuditPart, Field};
-use nagaya_store::{Condition, Item, Key, Scan, Value, Write, WriteSet, limits};
+use nagaya_store::{Condition, Item, Key, Scan, Write, WriteSet, limits};
 
 use self::run::Run;
 use crate::{
-    Error, Nagaya, Operator, Principal, TenancyFuture,
-    compiled::CompiledEntity,
-    scope::Scope,
-    session::{OwnItems, Session},
-    state::TenancyState,
-    values,
-    write::draft::archived_item,
+    Error, Nagaya, Operator, Principal, TenancyFuture, compiled::CompiledEntity, session::Session, state::TenancyState,
+    values, write::draft::archived_item,
 };
 
 mod run;
@@ -125,14 +120,7 @@ impl Archive {
             return Ok(None);
         };
         let after_millis = i64::try_from(archive.after).unwrap_or(i64::MAX).saturating_mul(1_000);
-        let principal = Principal::new("", "archive");
-        let session = Session {
-            state: Arc::clone(state),
-            scope: Scope::Operator,
-            principal,
-            reason: None,
-            own_items: OwnItems::Unlimited,
-        };
+        let session = Session::unaudited_operator(Arc::clone(state), Principal::new("", "archive"));
         Ok(Some(Archive { session, entries, archived, at, after_millis }))
     }
 
@@ -296,9 +284,4 @@ fn sets(moves: Vec<Move>, together: bool) -> Vec<Vec<Move>> {
 /// The key of the record about the runs, in the table of the entries. Escapes have capitals, so no key of an entity is like it.
 fn run_key() -> Key {
     Key::new("%archiving", "%archiving")
-}
-
-/// A number in a record of the layer's own.
-fn number(item: &Item, name: &str) -> Option<i64> {
-    item.get(name).and_then(Value::as_number)?.try_into().ok()
 }

@@ -17,9 +17,9 @@ use nagaya_store::{Condition, Item, Key, Value, Write};
 
 use super::{
     Expiries,
-    log::{self, LogEntry, number_in},
+    log::{self, LogEntry},
 };
-use crate::{Error, ErrorKind, KeySet, SecretKey, state::TenancyState};
+use crate::{Error, ErrorKind, KeySet, SecretKey, state::TenancyState, values::integer_in};
 
 /// The partition and the sort key of the head.
 const HEAD: &str = "%audit-head";
@@ -89,7 +89,7 @@ pub(crate) struct Link {
 impl Head {
     /// The head as it is stored; `None`: the log has no chain yet.
     pub(crate) async fn read(state: &TenancyState) -> Result<Option<Self>, Error> {
-        let found = state.store.get(state.log_table().name, &Key::new(HEAD, HEAD)).await?;
+        let found = state.store.get(state.operator_log_table().name, &Key::new(HEAD, HEAD)).await?;
         Ok(found.map(|item| Head::from_item(&state.settings.audit_keys, &item)))
     }
 
@@ -105,7 +105,7 @@ impl Head {
             head = Head::read(state).await?;
         }
         match head {
-            Some(Head { hash: HashCheck::UnknownKey(key), .. }) => Err(ErrorKind::UnknownLogKey { key }.into()),
+            Some(Head { hash: HashCheck::UnknownKey(key), .. }) => Err(ErrorKind::UnknownAuditKey { key }.into()),
             head => Ok(head),
         }
     }
@@ -115,7 +115,7 @@ impl Head {
             Some(Value::Map(entry)) => Some(entry.iter().map(|(name, value)| (name.clone(), value.clone())).collect()),
             _ => None,
         };
-        let number = number_in(item, "%number").and_then(|number| number.try_into().ok()).unwrap_or_default();
+        let number = integer_in(item, "%number").and_then(|number| number.try_into().ok()).unwrap_or_default();
         let head = Head {
             number,
             last: hash_in(item, "%last"),
@@ -130,8 +130,8 @@ impl Head {
         }
         Head {
             expiries: Expiries::from_item(item, EXPIRIES),
-            started: number_in(item, "%started"),
-            span: number_in(item, "%span").unwrap_or_default(),
+            started: integer_in(item, "%started"),
+            span: integer_in(item, "%span").unwrap_or_default(),
             ..head
         }
     }
@@ -151,7 +151,7 @@ impl Head {
     }
 
     fn to_item(&self, key: &SecretKey, state: &TenancyState) -> Item {
-        let keys = state.log_table().key;
+        let keys = state.operator_log_table().key;
         let mut item = Item::new()
             .with(&keys.partition, HEAD)
             .with(&keys.sort, HEAD)
@@ -170,15 +170,17 @@ impl Head {
     /// The head is still this one.
     fn is_unchanged(read: Option<&Head>, state: &TenancyState) -> Condition {
         match read {
-            None => Condition::absent(state.log_table().key.partition.as_str()),
+            None => Condition::absent(state.operator_log_table().key.partition.as_str()),
             Some(Head { stored_hash: Some(hash), .. }) => Condition::equal(HASH, hash.clone()),
-            Some(_) => Condition::exists(state.log_table().key.partition.as_str()).and(Condition::absent(HASH)),
+            Some(_) => {
+                Condition::exists(state.operator_log_table().key.partition.as_str()).and(Condition::absent(HASH))
+            }
         }
     }
 
     /// The write of the entry that may not be stored yet.
     pub(crate) fn pending_write(&self, state: &TenancyState) -> Option<Write> {
-        let is_entry = |item: &Item| log::is_partition(&text_in(item, &state.log_table().key.partition));
+        let is_entry = |item: &Item| log::is_partition(&text_in(item, &state.operator_log_table().key.partition));
         self.pending.clone().filter(is_entry).map(|item| entry_write(state, item))
     }
 }
@@ -193,19 +195,19 @@ pub(in crate::write) fn link(state: &TenancyState, read: Option<&Head>, entries:
         head.number += 1;
         head.hash = HashCheck::Right;
         head.last = text_in(&item, HASH);
-        head.expiries.add(head.number, number_in(&item, "%expires"));
+        head.expiries.add(head.number, integer_in(&item, "%expires"));
         head.started.get_or_insert(entry.at);
         head.span = head.span.max(log::span(entry.at));
         head.pending = (!state.cross_partition()).then(|| item.clone());
         writes.push(entry_write(state, item));
     }
-    let put = Write::put(state.log_table().name, head.to_item(&key, state));
+    let put = Write::put(state.operator_log_table().name, head.to_item(&key, state));
     writes.push(put.when(Head::is_unchanged(read, state)));
     writes
 }
 
 fn entry_item(state: &TenancyState, before: &Head, entry: &LogEntry, key: &SecretKey) -> Item {
-    let (table, number) = (state.log_table(), before.number + 1);
+    let (table, number) = (state.operator_log_table(), before.number + 1);
     let mut item = entry
         .to_item()
         .with(&table.key.partition, log::partition(log::span(entry.at)))
@@ -229,7 +231,7 @@ fn entry_item(state: &TenancyState, before: &Head, entry: &LogEntry, key: &Secre
 }
 
 fn entry_write(state: &TenancyState, item: Item) -> Write {
-    let table = state.log_table();
+    let table = state.operator_log_table();
     Write::put(table.name, item).when(Condition::absent(table.key.partition.as_str()))
 }
 
@@ -237,8 +239,8 @@ impl Link {
     /// The link of an entry; `None` if it was written before the log had a chain.
     pub(crate) fn from_item(keys: &KeySet, item: &Item) -> Option<Self> {
         Some(Link {
-            number: number_in(item, "%number")?.try_into().ok()?,
-            at: number_in(item, "%at").unwrap_or_default(),
+            number: integer_in(item, "%number")?.try_into().ok()?,
+            at: integer_in(item, "%at").unwrap_or_default(),
             last: hash_in(item, HASH),
             previous: hash_in(item, "%previous"),
             previous_expiries: Expiries::from_item(item, PREVIOUS_EXPIRIES),

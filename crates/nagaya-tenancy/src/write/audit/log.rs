@@ -61,7 +61,7 @@ pub(in crate::write) fn operator_entry(session: &Session, action: &AuditedAction
 }
 
 /// The entry about something that is done with the log itself, such as reading it.
-pub(in crate::write) fn reading_entry(session: &Session, verb: &str) -> LogEntry {
+pub(in crate::write) fn entry_about_log(session: &Session, verb: &str) -> LogEntry {
     entry(session, format!("audit.{verb}"), "audit".to_owned(), None, Map::new())
 }
 
@@ -154,8 +154,8 @@ impl LogEntry {
     pub(crate) fn from_item(item: &Item) -> Option<Self> {
         let text = |name: &str| item.get(name).and_then(Value::as_str).map(str::to_owned);
         Some(LogEntry {
-            number: number_in(item, "%number").and_then(|number| number.try_into().ok()),
-            at: number_in(item, "%at")?,
+            number: values::integer_in(item, "%number").and_then(|number| number.try_into().ok()),
+            at: values::integer_in(item, "%at")?,
             action: text("%action")?,
             actor: text("%actor")?,
             issuer: text("%issuer"),
@@ -170,9 +170,4 @@ impl LogEntry {
             address: text("%address"),
         })
     }
-}
-
-/// A whole number of an item.
-pub(crate) fn number_in(item: &Item, name: &str) -> Option<i64> {
-    item.get(name)?.as_number()?.try_into().ok()
 }

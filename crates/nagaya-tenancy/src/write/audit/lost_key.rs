@@ -4,20 +4,20 @@ use nagaya_store::WriteSet;
 
 use super::{
     chain::{self, Head},
-    log::reading_entry,
+    log::entry_about_log,
 };
 use crate::{Error, ErrorKind, Nagaya, Operator};
 
 impl Nagaya {
-    /// Whether this process can write to the operator log; [`ErrorKind::UnknownLogKey`] if it ends with an entry of an unknown key.
-    pub async fn check_log_key(&self) -> Result<(), Error> {
+    /// Whether this process can write to the operator log; [`ErrorKind::UnknownAuditKey`] if it ends with an entry of an unknown key.
+    pub async fn check_audit_key(&self) -> Result<(), Error> {
         Head::read_known(&self.state()).await.map(drop)
     }
 }
 
 impl Operator {
     /// Continues the operator log if the key that it ends with is lost; whether that was necessary. Everything else is refused
-    /// then ([`ErrorKind::UnknownLogKey`]).
+    /// then ([`ErrorKind::UnknownAuditKey`]).
     ///
     /// The new entry says for ever that nobody could check the one before it: a verification finds `headChanged` there.
     pub async fn continue_log(&self) -> Result<bool, Error> {
@@ -25,13 +25,13 @@ impl Operator {
         let state = &session.state;
         session.require_reason()?;
         match Head::read_known(state).await {
-            Err(error) if matches!(error.kind(), ErrorKind::UnknownLogKey { .. }) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::UnknownAuditKey { .. }) => {}
             known => return known.map(|_| false),
         }
-        let _turn = state.log_turn().await;
+        let _turn = state.operator_log_turn().await;
         let head = Head::read(state).await?;
         session.store_pending(head.as_ref()).await?;
-        let linked = chain::link(state, head.as_ref(), &[reading_entry(session, "continue")]);
+        let linked = chain::link(state, head.as_ref(), &[entry_about_log(session, "continue")]);
         // Where entry and head cannot be one set, the head comes first and holds the entry.
         let sets: Vec<WriteSet> = match state.cross_partition() {
             true => vec![linked.into_iter().collect()],

@@ -19,14 +19,14 @@ use serde_json::{Map, Value as Json};
 
 use crate::{Error, compiled::CompiledEntity, session::Session, values};
 
-pub(super) use self::log::{operator_entry, reading_entry};
+pub(super) use self::log::{entry_about_log, operator_entry};
 pub use self::{
     archive::{ArchiveStep, AuditArchiver},
     log::LogEntry,
 };
 pub(crate) use self::{
     expiry::Expiries,
-    prune::{PruningPosition, is_expired, log_key},
+    prune::{PruningPosition, is_expired, operator_log_item_key},
 };
 
 /// What is written about actions.

@@ -4,13 +4,8 @@
 
 use nagaya_store::{Item, Key, PagePosition, Query, Value, Write, WriteSet};
 
-use super::log::{self, FIRST_SPAN, number_in};
-use crate::{
-    Error, Nagaya, Principal,
-    scope::Scope,
-    session::{OwnItems, Session},
-    state::TenancyState,
-};
+use super::log::{self, FIRST_SPAN};
+use crate::{Error, Nagaya, Principal, session::Session, state::TenancyState, values::integer_in};
 
 /// Entries that are read, and removed, at once.
 const PAGE: usize = 100;
@@ -38,10 +33,8 @@ impl Nagaya {
     ///
     /// It removes all until the first entry that stays. After a shorter retention was set, later ones may have expired before that
     /// one: for them each call reads a part of the rest.
-    pub async fn prune_log(&self) -> Result<u64, Error> {
-        let (state, principal) = (self.state(), Principal::new("", "nagaya"));
-        let own_items = OwnItems::Unlimited;
-        let session = Session { state, scope: Scope::Operator, principal, reason: None, own_items };
+    pub async fn prune_operator_log(&self) -> Result<u64, Error> {
+        let session = Session::unaudited_operator(self.state(), Principal::new("", "nagaya"));
         let state = &session.state;
         let last_span = log::span(state.settings.clock.millis());
         let mut at = PruningPosition { span: FIRST_SPAN, after: None };
@@ -71,11 +64,11 @@ impl Session {
     /// Removes the expired entries of a page.
     async fn prune_page(&self, at: PruningPosition) -> Result<PrunedPage, Error> {
         let state = &self.state;
-        let query = Query::table(state.log_table().name, log::partition(at.span)).limit(PAGE);
+        let query = Query::table(state.operator_log_table().name, log::partition(at.span)).limit(PAGE);
         let page = state.store.query(Query { after: at.after, ..query }).await?;
         let expired = page.items.iter().filter(|item| is_expired(state, item));
-        let keys = expired.filter_map(|item| log_key(state, item));
-        let deletions: Vec<_> = keys.map(|key| Write::delete(state.log_table().name, key)).collect();
+        let keys = expired.filter_map(|item| operator_log_item_key(state, item));
+        let deletions: Vec<_> = keys.map(|key| Write::delete(state.operator_log_table().name, key)).collect();
         // A store without cross-partition sets may have no sets at all.
         for deletions in deletions.chunks(if state.cross_partition() { PAGE } else { 1 }) {
             self.commit_if(deletions.iter().cloned().collect::<WriteSet>()).await?;
@@ -90,8 +83,8 @@ impl Session {
 }
 
 /// The key of an entry.
-pub(crate) fn log_key(state: &TenancyState, item: &Item) -> Option<Key> {
-    let key = state.log_table().key;
+pub(crate) fn operator_log_item_key(state: &TenancyState, item: &Item) -> Option<Key> {
+    let key = state.operator_log_table().key;
     let text = |name: &str| item.get(name).and_then(Value::as_str);
     Some(Key::new(text(&key.partition)?, text(&key.sort)?))
 }
@@ -105,9 +98,9 @@ pub(crate) fn is_expired(state: &TenancyState, item: &Item) -> bool {
 /// a chain, expires by the retention of today.
 fn expiry(state: &TenancyState, item: &Item) -> Option<i64> {
     if item.get("%number").is_some() {
-        return number_in(item, "%expires");
+        return integer_in(item, "%expires");
     }
     let retention = i64::try_from(state.settings.audit_retention.as_secs()).unwrap_or(i64::MAX);
-    let at = number_in(item, "%at")?;
+    let at = integer_in(item, "%at")?;
     (retention > 0).then(|| (at / 1_000).saturating_add(retention))
 }

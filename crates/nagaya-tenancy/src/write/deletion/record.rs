@@ -4,13 +4,7 @@ use std::sync::Arc;
 
 use nagaya_store::{Condition, Item, Key, KeyValue, Value, Write};
 
-use crate::{
-    Error, Principal,
-    compiled::CompiledEntity,
-    scope::Scope,
-    session::{OwnItems, Session},
-    state::TenancyState,
-};
+use crate::{Error, Principal, compiled::CompiledEntity, scope::Scope, session::Session, state::TenancyState, values};
 
 /// The partition of the records in each table. Escapes have capitals, so no key of an entity is like it.
 pub(super) const PARTITION: &str = "%deleting";
@@ -134,7 +128,7 @@ impl DeletionRecord {
             entity: text("%entity")?.to_owned(),
             key: Key::new(partition.as_str(), sort.as_str()),
             phase,
-            at: item.get("%at")?.as_number()?.try_into().ok()?,
+            at: values::integer_in(item, "%at")?,
             scope: tenant.map_or(Scope::Operator, Scope::Tenant),
             principal,
             reason: text("%reason").map(str::to_owned),
@@ -143,13 +137,8 @@ impl DeletionRecord {
 
     /// The session of the caller who began the deletion.
     pub(super) fn session(&self, state: &Arc<TenancyState>) -> Session {
-        Session {
-            state: Arc::clone(state),
-            scope: self.scope.clone(),
-            principal: self.principal.clone(),
-            reason: self.reason.clone(),
-            // What the caller may delete was checked when the deletion began.
-            own_items: OwnItems::Unlimited,
-        }
+        // What the caller may delete was checked when the deletion began.
+        let session = Session::new(Arc::clone(state), self.scope.clone(), self.principal.clone());
+        Session { reason: self.reason.clone(), ..session }
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use nagaya_store::{Condition, Item, Key, KeyValue, PagePosition, Value, Write};
 
-use super::{Archive, number, run_key};
-use crate::Error;
+use super::{Archive, run_key};
+use crate::{Error, values::integer_in};
 
 /// How long a process has the work without a sign of life.
 pub(super) const LEASE: Duration = Duration::from_secs(60);
@@ -44,8 +44,8 @@ impl Run {
         let item = self.0.as_ref()?;
         let until = match item.get(OWNER).and_then(Value::as_str) {
             Some(owner) if owner == id => return None,
-            Some(_) => number(item, UNTIL)?,
-            None => number(item, ENDED)?.saturating_add(interval(after_millis).as_millis().try_into().ok()?),
+            Some(_) => integer_in(item, UNTIL)?,
+            None => integer_in(item, ENDED)?.saturating_add(interval(after_millis).as_millis().try_into().ok()?),
         };
         let left = u64::try_from(until.saturating_sub(now)).ok().filter(|left| *left > 0)?;
         Some(Duration::from_millis(left))

@@ -15,7 +15,7 @@ use crate::{
 
 fn expect_unknown_key<T: std::fmt::Debug>(result: Result<T, Error>) {
     let error = result.expect_err("the key is unknown");
-    assert!(matches!(error.kind(), ErrorKind::UnknownLogKey { .. }), "{error:?}");
+    assert!(matches!(error.kind(), ErrorKind::UnknownAuditKey { .. }), "{error:?}");
     for remedy in ["NAGAYA_AUDIT_KEY", "FORMER,NEW", "--new-keys"] {
         assert!(error.to_string().contains(remedy), "{error}");
     }
@@ -43,12 +43,12 @@ async fn a_process_with_another_key_is_refused_and_writes_nothing() {
             ours.ensure_tables().await.expect("the tables are made");
             read(&ours).await.expect("a page");
             let before = all(&store, table).await;
-            expect_unknown_key(other.check_log_key().await);
+            expect_unknown_key(other.check_audit_key().await);
             expect_unknown_key(read(&other).await);
             expect_unknown_key(operator(&other).read_log(0, i64::MAX, None).await);
             expect_unknown_key(operator(&other).verify_log(None).await);
             assert_eq!(all(&store, table).await, before, "{name} {one_partition}");
-            ours.check_log_key().await.expect("its own key");
+            ours.check_audit_key().await.expect("its own key");
             read(&ours).await.expect("a page");
             let report = operator(&ours).verify_log(None).await.expect("a report");
             assert_eq!((found(&report), report.entries), (vec![], 3), "{name} {one_partition}");
