@@ -1,7 +1,7 @@
 //! Runs the tests on each mutant.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     fs::{self, File},
     path::Path,
     process::{Command, Stdio},
@@ -83,42 +83,98 @@ pub(crate) fn observe(executables: &[Executable], jobs: usize) -> anyhow::Result
 }
 
 /// The mutants that no test notices.
-pub(crate) fn survivors<'m>(mutants: &'m [&'m Mutant], tests: &[Test], jobs: usize) -> anyhow::Result<Vec<&'m Mutant>> {
-    let mut reaching: BTreeMap<usize, Vec<&Test>> = BTreeMap::new();
-    for test in tests {
-        for mutant in &test.reached {
-            reaching.entry(*mutant).or_default().push(test);
-        }
-    }
-    let (survivors, noticed, done) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()), AtomicUsize::new(0));
-    for_each(mutants, jobs, |_, mutant| {
-        let mut tests = reaching.get(&mutant.id).cloned().unwrap_or_default();
-        // What has noticed the mutants before this one may well notice this one too.
-        let recent: Vec<&Test> = lock(&noticed).iter().rev().take(RECENT).copied().collect();
-        tests.sort_by_key(|test| recent.iter().position(|one| std::ptr::eq(*one, *test)).unwrap_or(RECENT));
-        match notice(mutant, &tests)? {
-            Some(Some(test)) => lock(&noticed).push(test),
-            Some(None) => {}
-            None => {
-                eprintln!("survived ({} tests reach it): line {} of {}", tests.len(), mutant.line, mutant.name);
-                lock(&survivors).push(*mutant);
-            }
-        }
-        let done = 1 + done.fetch_add(1, Ordering::Relaxed);
-        if done.is_multiple_of(50) || done == mutants.len() {
-            eprintln!("{done} of {} mutants, {} survived", mutants.len(), lock(&survivors).len());
-        }
-        Ok(())
-    })?;
-    let mut survivors = survivors.into_inner().unwrap_or_default();
+///
+/// First each mutant runs with the tests that are likely to notice it; what is left runs with all tests that reach it.
+pub(crate) fn survivors<'m>(mutants: &[&'m Mutant], tests: &[Test], jobs: usize) -> anyhow::Result<Vec<&'m Mutant>> {
+    let attempts = Attempts { reaching: reaching(mutants, tests), noticed: Mutex::default(), jobs };
+    let left = attempts.run(mutants, LIKELY, "left")?;
+    let has_others = |mutant: &&Mutant| attempts.reaching.get(&mutant.id).is_some_and(|tests| tests.len() > LIKELY);
+    let (left, mut survivors): (Vec<_>, Vec<_>) = left.into_iter().partition(has_others);
+    survivors.extend(attempts.run(&left, usize::MAX, "survived")?);
     survivors.sort_by_key(|mutant| mutant.id);
     Ok(survivors)
 }
 
-/// How many of the tests that noticed the last mutants are tried first.
+/// The tests that reach each mutant: those first that reach the most of its file in the least time.
+fn reaching<'t>(mutants: &[&Mutant], tests: &'t [Test]) -> BTreeMap<usize, Vec<&'t Test>> {
+    let files: BTreeMap<usize, &str> = mutants.iter().map(|mutant| (mutant.id, mutant.file())).collect();
+    let mut promising: BTreeMap<usize, Vec<(f64, &Test)>> = BTreeMap::new();
+    for test in tests {
+        let mut counts: BTreeMap<&str, f64> = BTreeMap::new();
+        for file in test.reached.iter().filter_map(|mutant| files.get(mutant)) {
+            *counts.entry(file).or_default() += 1.0;
+        }
+        for (mutant, file) in test.reached.iter().filter_map(|mutant| Some((*mutant, files.get(mutant)?))) {
+            let promise = counts.get(file).copied().unwrap_or_default() / (START + test.time).as_secs_f64();
+            promising.entry(mutant).or_default().push((promise, test));
+        }
+    }
+    let in_order = |mut tests: Vec<(f64, &'t Test)>| {
+        tests.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        tests.into_iter().map(|(_, test)| test).collect()
+    };
+    promising.into_iter().map(|(mutant, tests)| (mutant, in_order(tests))).collect()
+}
+
+/// What is known about the tests.
+struct Attempts<'m, 't> {
+    /// The tests that reach each mutant, the most promising first.
+    reaching: BTreeMap<usize, Vec<&'t Test>>,
+    /// The tests that noticed mutants of each file, the last one first.
+    noticed: Mutex<BTreeMap<&'m str, VecDeque<&'t Test>>>,
+    jobs: usize,
+}
+
+impl<'m, 't> Attempts<'m, 't> {
+    /// Runs at most so many tests on each mutant. What none notices is left.
+    fn run(&self, mutants: &[&'m Mutant], limit: usize, result: &str) -> anyhow::Result<Vec<&'m Mutant>> {
+        let (left, done) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
+        for_each(mutants, self.jobs, |_, mutant| {
+            let tests = self.likely_first(mutant, limit);
+            match notice(mutant, &tests)? {
+                Some(Some(test)) => self.remember(mutant, test),
+                Some(None) => {}
+                None => {
+                    eprintln!("{result} ({} tests): line {} of {}", tests.len(), mutant.line, mutant.name);
+                    lock(&left).push(*mutant);
+                }
+            }
+            let done = 1 + done.fetch_add(1, Ordering::Relaxed);
+            if done.is_multiple_of(50) || done == mutants.len() {
+                eprintln!("{done} of {} mutants, {} {result}", mutants.len(), lock(&left).len());
+            }
+            Ok(())
+        })?;
+        Ok(left.into_inner().unwrap_or_default())
+    }
+
+    fn likely_first(&self, mutant: &Mutant, limit: usize) -> Vec<&'t Test> {
+        let mut tests = self.reaching.get(&mutant.id).cloned().unwrap_or_default();
+        let noticed = lock(&self.noticed).get(mutant.file()).cloned().unwrap_or_default();
+        tests.sort_by_key(|test| noticed.iter().position(|one| std::ptr::eq(*one, *test)).unwrap_or(noticed.len()));
+        tests.truncate(limit);
+        tests
+    }
+
+    fn remember(&self, mutant: &'m Mutant, test: &'t Test) {
+        let mut noticed = lock(&self.noticed);
+        let recent = noticed.entry(mutant.file()).or_default();
+        recent.retain(|one| !std::ptr::eq(*one, test));
+        recent.push_front(test);
+        recent.truncate(RECENT);
+    }
+}
+
+/// About how long a process takes to start.
+const START: Duration = Duration::from_millis(200);
+/// How many of the tests that noticed mutants of a file are tried first on the next ones.
 const RECENT: usize = 20;
-/// How many tests are tried one by one, before all others run together.
+/// How many tests are likely to notice a mutant.
+const LIKELY: usize = 40;
+/// How many tests are tried one by one.
 const ONE_BY_ONE: usize = 8;
+/// How many tests run together after these: a mutant for which they never end costs their time.
+const TOGETHER: usize = 16;
 
 /// Runs tests on a mutant until one fails: that test, if it ran alone; `None`: all pass.
 fn notice<'t>(mutant: &Mutant, tests: &[&'t Test]) -> anyhow::Result<Option<Option<&'t Test>>> {
@@ -130,14 +186,14 @@ fn notice<'t>(mutant: &Mutant, tests: &[&'t Test]) -> anyhow::Result<Option<Opti
             return Ok(Some(Some(test)));
         }
     }
-    let mut together: BTreeMap<&Path, Vec<&Test>> = BTreeMap::new();
+    let mut of_executables: BTreeMap<&Path, Vec<&Test>> = BTreeMap::new();
     for test in others {
-        together.entry(&test.executable.path).or_default().push(test);
+        of_executables.entry(&test.executable.path).or_default().push(test);
     }
-    for tests in together.values() {
-        let names: Vec<_> = tests.iter().map(|test| test.name.as_str()).collect();
-        let time = MIN_TIME + tests.iter().map(|test| test.time).sum::<Duration>() * 3;
-        if run(&tests[0].executable, &names, time, ("NAGAYA_MUTANT", &id))? == Outcome::Failed {
+    for together in of_executables.values().flat_map(|tests| tests.chunks(TOGETHER)) {
+        let names: Vec<_> = together.iter().map(|test| test.name.as_str()).collect();
+        let time = MIN_TIME + together.iter().map(|test| test.time).sum::<Duration>() * 3;
+        if run(&together[0].executable, &names, time, ("NAGAYA_MUTANT", &id))? == Outcome::Failed {
             return Ok(Some(None));
         }
     }

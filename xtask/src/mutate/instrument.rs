@@ -20,6 +20,12 @@ pub(crate) struct Mutant {
     pub(crate) name: String,
 }
 
+impl Mutant {
+    pub(crate) fn file(&self) -> &str {
+        self.name.split(": ").next().unwrap_or_default()
+    }
+}
+
 /// A file with its mutants.
 pub(crate) struct Instrumented {
     pub(crate) text: String,

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::run::{cargo, root};
 
-/// Errors of so many builds are left out before something else has to be wrong.
+/// Builds that may fail because of mutants; after that many the cause is another.
 const BUILDS: usize = 40;
 
 /// A copy of the repository, built with its mutants.
@@ -42,15 +42,22 @@ pub(crate) fn folder() -> PathBuf {
 /// Copies the repository, puts the mutants into the files with guards, and builds the tests. What does not compile is found by
 /// building, and left out.
 pub(crate) fn build(guarded: &[Guarded]) -> anyhow::Result<Tree> {
-    copy()?;
+    copy(guarded)?;
+    // What did not compile in the last run is not tried again.
     let list = root().join("target/mutants/unviable");
-    let mut unviable: BTreeSet<usize> = BTreeSet::new();
+    let known = fs::read_to_string(&list).unwrap_or_default();
+    let known: BTreeSet<_> = known.lines().collect();
+    let all = mutants(guarded)?;
+    let is_known = |mutant: &&Mutant| known.contains(&*mutant.name);
+    let mut unviable: BTreeSet<usize> = all.iter().filter(is_known).map(|mutant| mutant.id).collect();
     for at in 1..=BUILDS {
-        let mutants = put(guarded, &unviable)?;
+        let mutants = put(guarded, &all, &unviable)?;
         eprintln!("== build {at}: {} mutants, {} do not compile", mutants.len(), unviable.len());
         match compile(guarded)? {
             Ok(executables) => {
-                fs::write(list, format!("{unviable:?}"))?;
+                let unviable_names =
+                    all.iter().filter(|mutant| unviable.contains(&mutant.id)).map(|mutant| &*mutant.name);
+                fs::write(list, unviable_names.collect::<Vec<_>>().join("\n"))?;
                 return Ok(Tree { mutants, executables, unviable: unviable.len() });
             }
             Err(errors) => unviable.extend(errors),
@@ -59,12 +66,16 @@ pub(crate) fn build(guarded: &[Guarded]) -> anyhow::Result<Tree> {
     bail!("after {BUILDS} builds there are still errors")
 }
 
-/// Copies what git knows. Unchanged files keep their time, so that they are not built again.
-fn copy() -> anyhow::Result<()> {
+/// Copies what git knows, but for the files that get mutants. Unchanged files keep their time, so that they are not built again.
+fn copy(guarded: &[Guarded]) -> anyhow::Result<()> {
+    let instrumented: BTreeSet<_> =
+        guarded.iter().flat_map(|package| files(package).chain([library(package)])).collect();
     let mut list = Command::new("git");
     let listed = list.args(["ls-files", "-z"]).current_dir(root()).output().context("git does not start")?;
     ensure!(listed.status.success(), "git lists no files");
-    for name in String::from_utf8(listed.stdout)?.split('\0').filter(|name| !name.is_empty()) {
+    for name in
+        String::from_utf8(listed.stdout)?.split('\0').filter(|name| !name.is_empty() && !instrumented.contains(*name))
+    {
         let Ok(content) = fs::read(root().join(name)) else { continue };
         write_if_changed(&folder().join(name), &content)?;
     }
@@ -85,29 +96,46 @@ fn write_if_changed(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     fs::write(path, content).with_context(|| format!("{} cannot be written", path.display()))
 }
 
+/// All mutants, also those that do not compile.
+fn mutants(guarded: &[Guarded]) -> anyhow::Result<Vec<Mutant>> {
+    let mut mutants: Vec<Mutant> = Vec::new();
+    for file in guarded.iter().flat_map(files) {
+        mutants.extend(instrument(&file, &read(&file)?, next_id(&mutants), &BTreeSet::new())?.mutants);
+    }
+    Ok(mutants)
+}
+
 /// Writes the files with their mutants, and the switch into their crates.
-fn put(guarded: &[Guarded], unviable: &BTreeSet<usize>) -> anyhow::Result<Vec<Mutant>> {
+fn put(guarded: &[Guarded], all: &[Mutant], unviable: &BTreeSet<usize>) -> anyhow::Result<Vec<Mutant>> {
     let mut mutants = Vec::new();
-    let mut next = 0;
-    for Guarded { folder: package, modules, .. } in guarded {
-        let library = format!(
-            "{package}/src/{}",
-            if root().join(package).join("src/lib.rs").exists() { "lib.rs" } else { "main.rs" }
-        );
-        let source = fs::read_to_string(root().join(&library)).with_context(|| format!("{library} cannot be read"))?;
-        let switched = format!("#![allow(warnings, clippy::all)]\n{source}\n{}", include_str!("switch.rs"));
+    for package in guarded {
+        let library = library(package);
+        let switched = format!("#![allow(warnings, clippy::all)]\n{}\n{}", read(&library)?, include_str!("switch.rs"));
         write_if_changed(&folder().join(&library), switched.as_bytes())?;
-        for module in *modules {
-            let file = format!("{package}/src/{module}.rs");
-            let source = fs::read_to_string(root().join(&file)).with_context(|| format!("{file} cannot be read"))?;
-            let made = instrument(&file, &source, next, unviable)?;
-            // Ids must not depend on what compiles.
-            next = instrument(&file, &source, next, &BTreeSet::new())?.mutants.last().map_or(next, |last| last.id + 1);
+        for file in files(package) {
+            let Some(first) = all.iter().find(|mutant| mutant.file() == file) else { continue };
+            let made = instrument(&file, &read(&file)?, first.id, unviable)?;
             write_if_changed(&folder().join(&file), made.text.as_bytes())?;
             mutants.extend(made.mutants);
         }
     }
     Ok(mutants)
+}
+
+fn files(package: &Guarded) -> impl Iterator<Item = String> {
+    package.modules.iter().map(|module| format!("{}/src/{module}.rs", package.folder))
+}
+
+fn library(package: &Guarded) -> String {
+    format!("{}/src/lib.rs", package.folder)
+}
+
+fn read(file: &str) -> anyhow::Result<String> {
+    fs::read_to_string(root().join(file)).with_context(|| format!("{file} cannot be read"))
+}
+
+fn next_id(mutants: &[Mutant]) -> usize {
+    mutants.last().map_or(0, |last| last.id + 1)
 }
 
 /// Builds the tests; or the mutants that do not compile.
