@@ -87,10 +87,8 @@ pub(crate) fn observe(executables: &[Executable], jobs: usize) -> anyhow::Result
 /// First each mutant runs with the tests that are likely to notice it; what is left runs with all tests that reach it.
 pub(crate) fn survivors<'m>(mutants: &[&'m Mutant], tests: &[Test], jobs: usize) -> anyhow::Result<Vec<&'m Mutant>> {
     let attempts = Attempts { reaching: reaching(mutants, tests), noticed: Mutex::default(), jobs };
-    let left = attempts.run(mutants, LIKELY, "left")?;
-    let has_others = |mutant: &&Mutant| attempts.reaching.get(&mutant.id).is_some_and(|tests| tests.len() > LIKELY);
-    let (left, mut survivors): (Vec<_>, Vec<_>) = left.into_iter().partition(has_others);
-    survivors.extend(attempts.run(&left, usize::MAX, "survived")?);
+    let left = attempts.run(mutants, Which::Likely, "left")?;
+    let mut survivors = attempts.run(&left, Which::Others, "survived")?;
     survivors.sort_by_key(|mutant| mutant.id);
     Ok(survivors)
 }
@@ -116,6 +114,15 @@ fn reaching<'t>(mutants: &[&Mutant], tests: &'t [Test]) -> BTreeMap<usize, Vec<&
     promising.into_iter().map(|(mutant, tests)| (mutant, in_order(tests))).collect()
 }
 
+/// The tests that are tried.
+#[derive(Clone, Copy)]
+enum Which {
+    /// At most [`LIKELY`] fast ones.
+    Likely,
+    /// All others that reach the mutant.
+    Others,
+}
+
 /// What is known about the tests.
 struct Attempts<'m, 't> {
     /// The tests that reach each mutant, the most promising first.
@@ -126,11 +133,11 @@ struct Attempts<'m, 't> {
 }
 
 impl<'m, 't> Attempts<'m, 't> {
-    /// Runs at most so many tests on each mutant. What none notices is left.
-    fn run(&self, mutants: &[&'m Mutant], limit: usize, result: &str) -> anyhow::Result<Vec<&'m Mutant>> {
+    /// Runs tests on each mutant. What none notices is left.
+    fn run(&self, mutants: &[&'m Mutant], which: Which, result: &str) -> anyhow::Result<Vec<&'m Mutant>> {
         let (left, done) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
         for_each(mutants, self.jobs, |_, mutant| {
-            let tests = self.likely_first(mutant, limit);
+            let tests = self.tests(mutant, which);
             match notice(mutant, &tests)? {
                 Some(Some(test)) => self.remember(mutant, test),
                 Some(None) => {}
@@ -148,12 +155,19 @@ impl<'m, 't> Attempts<'m, 't> {
         Ok(left.into_inner().unwrap_or_default())
     }
 
-    fn likely_first(&self, mutant: &Mutant, limit: usize) -> Vec<&'t Test> {
-        let mut tests = self.reaching.get(&mutant.id).cloned().unwrap_or_default();
+    fn tests(&self, mutant: &Mutant, which: Which) -> Vec<&'t Test> {
+        let all = self.reaching.get(&mutant.id).into_iter().flatten().copied();
+        let (mut fast, slow): (Vec<&Test>, Vec<&Test>) = all.partition(|test| test.time < SLOW);
         let noticed = lock(&self.noticed).get(mutant.file()).cloned().unwrap_or_default();
-        tests.sort_by_key(|test| noticed.iter().position(|one| std::ptr::eq(*one, *test)).unwrap_or(noticed.len()));
-        tests.truncate(limit);
-        tests
+        match which {
+            Which::Likely => {
+                fast.truncate(LIKELY);
+                let recent = |test: &&Test| noticed.iter().position(|one| std::ptr::eq(*one, *test));
+                fast.sort_by_key(|test| recent(test).unwrap_or(noticed.len()));
+                fast
+            }
+            Which::Others => fast.into_iter().skip(LIKELY).chain(slow).collect(),
+        }
     }
 
     fn remember(&self, mutant: &'m Mutant, test: &'t Test) {
@@ -171,6 +185,8 @@ const START: Duration = Duration::from_millis(200);
 const RECENT: usize = 20;
 /// How many tests are likely to notice a mutant.
 const LIKELY: usize = 40;
+/// The time of a test that is tried last.
+const SLOW: Duration = Duration::from_secs(4);
 /// How many tests are tried one by one.
 const ONE_BY_ONE: usize = 8;
 /// How many tests run together after these: a mutant for which they never end costs their time.

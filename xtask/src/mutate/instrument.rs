@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use anyhow::Context as _;
 use syn::{
-    Arm, BinOp, Block, Expr, ExprBinary, ExprIf, ExprMatch, ExprUnary, ImplItemFn, ItemConst, ItemFn, ItemImpl,
-    ItemMod, ItemStatic, Pat, ReturnType, Signature, Stmt, TraitItemFn, UnOp,
+    Arm, BinOp, Block, Expr, ExprBinary, ExprIf, ExprMatch, ExprUnary, ImplItemFn, ItemConst, ItemFn, ItemMod,
+    ItemStatic, Pat, ReturnType, Signature, Stmt, TraitItemFn, UnOp,
     spanned::Spanned,
     visit::{self, Visit},
 };
@@ -48,7 +48,8 @@ pub(crate) fn instrument(
 
 /// The ids of the mutants in a line of an instrumented file.
 pub(crate) fn mutants_in(line: &str) -> impl Iterator<Item = usize> {
-    line.split("mutants::is(").skip(1).filter_map(|rest| rest.split(')').next()?.parse().ok())
+    let calls = line.split("mutants::").skip(1);
+    calls.filter_map(|call| call.strip_prefix("is(").or(call.strip_prefix("reached("))?.split(')').next()?.parse().ok())
 }
 
 /// A text to insert. At one offset, what ends comes before what begins, and the inner is inside the outer.
@@ -71,6 +72,16 @@ fn apply(source: &str, mut edits: Vec<Edit>) -> String {
         done = edit.at;
     }
     text + &source[done..]
+}
+
+/// When a mutant makes a difference: a test that never sees one cannot notice it.
+#[derive(Clone, Copy)]
+enum Differs {
+    WhereReached,
+    /// If the condition has the other value.
+    IfOtherValue,
+    /// [`Finder::compare`] notes it.
+    BySomethingElse,
 }
 
 struct Finder<'f> {
@@ -108,13 +119,31 @@ impl Finder<'_> {
     }
 
     /// Replaces an expression by another one while a mutant is active.
-    fn replace(&mut self, node: &impl Spanned, other: &str) {
-        let what = format!("`{}` becomes `{other}`", self.text(node));
-        if let Some(id) = self.mutant(node, what) {
-            let range = node.span().byte_range();
-            self.insert(range.start, true, format!("(\nif crate::mutants::is({id}) {{ {other} }}\nelse {{ "));
-            self.insert(range.end, false, " })".to_owned());
+    fn replace(&mut self, node: &impl Spanned, other: &str, differs: Differs) -> Option<usize> {
+        let id = self.mutant(node, format!("`{}` becomes `{other}`", self.text(node)))?;
+        let range = node.span().byte_range();
+        let (is, begin, end) = match differs {
+            Differs::WhereReached => ("reached", String::new(), " })"),
+            Differs::BySomethingElse => ("is", String::new(), " })"),
+            Differs::IfOtherValue => ("is", format!("crate::mutants::condition({id}, {other}, "), ") })"),
+        };
+        self.insert(range.start, true, format!("(\nif crate::mutants::{is}({id}) {{ {other} }}\nelse {{ {begin}"));
+        self.insert(range.end, false, end.to_owned());
+        Some(id)
+    }
+
+    /// Compares so that the mutants of a comparison are noted where they make a difference.
+    fn compare(&mut self, found: &ExprBinary, ids: [Option<usize>; 2]) {
+        if ids == [None, None] {
+            return;
         }
+        let ids = ids.map(|id| id.unwrap_or(usize::MAX));
+        let (left, right) = (found.left.span().byte_range(), found.right.span().byte_range());
+        let how = self.text(&found.op).to_owned();
+        self.insert(left.start, true, format!("crate::mutants::compared(\"{how}\", {ids:?}, &("));
+        self.insert(left.end, false, "), /*".to_owned());
+        self.insert(right.start, true, "*/ &(".to_owned());
+        self.insert(right.end, false, "))".to_owned());
     }
 
     fn function(&mut self, signature: &Signature, block: &Block) {
@@ -129,7 +158,7 @@ impl Finder<'_> {
             }
             if let Some(id) = self.mutant(signature, format!("returns `{value}`")) {
                 let at = block.brace_token.span.open().byte_range().end;
-                self.insert(at, true, format!("\nif crate::mutants::is({id}) {{ return {value}; }}\n"));
+                self.insert(at, true, format!("\nif crate::mutants::reached({id}) {{ return {value}; }}\n"));
             }
         }
         visit::visit_block(self, block);
@@ -150,7 +179,7 @@ impl Finder<'_> {
 
     fn condition(&mut self, condition: &Expr) {
         for always in ["true", "false"] {
-            self.replace(condition, always);
+            self.replace(condition, always, Differs::IfOtherValue);
         }
         match condition {
             // Comparing for the opposite is noticed by whoever notices one of the above.
@@ -174,10 +203,6 @@ impl<'s> Visit<'s> for Finder<'_> {
 
     fn visit_impl_item_const(&mut self, _: &'s syn::ImplItemConst) {}
 
-    fn visit_item_impl(&mut self, block: &'s ItemImpl) {
-        visit::visit_item_impl(self, block);
-    }
-
     fn visit_item_fn(&mut self, item: &'s ItemFn) {
         let is_test = item.attrs.iter().any(|attribute| self.text(attribute).contains("test"));
         if !is_test {
@@ -200,7 +225,7 @@ impl<'s> Visit<'s> for Finder<'_> {
             let what = format!("leaves out `{}`", self.text(statement));
             if let Some(id) = self.mutant(statement, what) {
                 let range = statement.span().byte_range();
-                self.insert(range.start, true, format!("\nif !crate::mutants::is({id}) {{\n"));
+                self.insert(range.start, true, format!("\nif !crate::mutants::reached({id}) {{\n"));
                 self.insert(range.end, false, " }".to_owned());
             }
         }
@@ -251,9 +276,25 @@ impl<'s> Visit<'s> for Finder<'_> {
             BinOp::BitOr(_) => &["&"],
             _ => &[],
         };
+        let is_ordered = matches!(found.op, BinOp::Lt(_) | BinOp::Le(_) | BinOp::Gt(_) | BinOp::Ge(_));
+        let is_logical = matches!(found.op, BinOp::And(_) | BinOp::Or(_));
+        let differs = if is_ordered || is_logical { Differs::BySomethingElse } else { Differs::WhereReached };
+        let mut ids = Vec::new();
         for other in others {
             let other = format!("{} {other} {}", self.text(&found.left), self.text(&found.right));
-            self.replace(found, &other);
+            ids.push(self.replace(found, &other, differs));
+        }
+        if let (true, [equal, reverse]) = (is_ordered, &*ids) {
+            self.compare(found, [*equal, *reverse]);
+        }
+        if let (true, [Some(id)]) = (is_logical, &*ids) {
+            // The same for `&&` if both are true, and for `||` if both are false.
+            let same = matches!(found.op, BinOp::And(_));
+            for operand in [&found.left, &found.right] {
+                let range = operand.span().byte_range();
+                self.insert(range.start, true, format!("crate::mutants::condition({id}, {same}, "));
+                self.insert(range.end, false, ")".to_owned());
+            }
         }
         visit::visit_expr_binary(self, found);
     }
@@ -261,7 +302,7 @@ impl<'s> Visit<'s> for Finder<'_> {
     fn visit_expr_unary(&mut self, found: &'s ExprUnary) {
         if matches!(found.op, UnOp::Not(_)) {
             let other = self.text(&found.expr).to_owned();
-            self.replace(found, &other);
+            self.replace(found, &other, Differs::WhereReached);
         }
         visit::visit_expr_unary(self, found);
     }
@@ -275,7 +316,7 @@ impl Finder<'_> {
                 let what = format!("leaves out the arm `{}`", self.text(&arm.pat));
                 if let Some(id) = self.mutant(&arm.pat, what) {
                     let end = arm.pat.span().byte_range().end;
-                    self.insert(end, false, format!("\nif !crate::mutants::is({id})\n"));
+                    self.insert(end, false, format!("\nif !crate::mutants::reached({id})\n"));
                 }
             }
             _ => {}

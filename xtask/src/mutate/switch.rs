@@ -13,9 +13,16 @@ pub(crate) mod mutants {
     static ACTIVE: OnceLock<usize> = OnceLock::new();
     static REACHED: OnceLock<Option<(File, Vec<AtomicBool>)>> = OnceLock::new();
 
+    /// Whether a mutant is the active one.
     #[inline(never)]
-    /// Whether a mutant is the active one. Notes that it was reached, if somebody wants to know.
     pub(crate) fn is(mutant: usize) -> bool {
+        let active = || std::env::var("NAGAYA_MUTANT").ok().and_then(|id| id.parse().ok()).unwrap_or(usize::MAX);
+        *ACTIVE.get_or_init(active) == mutant
+    }
+
+    /// The same. Notes that the mutant was reached, if somebody wants to know.
+    #[inline(never)]
+    pub(crate) fn reached(mutant: usize) -> bool {
         let reached = REACHED.get_or_init(|| {
             let file = OpenOptions::new().append(true).open(std::env::var_os("NAGAYA_MUTANTS_REACHED")?).ok()?;
             Some((file, (0..100_000).map(|_| AtomicBool::new(false)).collect()))
@@ -26,7 +33,36 @@ pub(crate) mod mutants {
                 let _ = file.write_all(format!("{mutant}\n").as_bytes());
             }
         }
-        let active = || std::env::var("NAGAYA_MUTANT").ok().and_then(|id| id.parse().ok()).unwrap_or(usize::MAX);
-        *ACTIVE.get_or_init(active) == mutant
+        is(mutant)
+    }
+
+    /// The value of a condition. Notes the mutant for which it has to be another one, if it is.
+    pub(crate) fn condition(mutant: usize, other: bool, value: bool) -> bool {
+        if value != other {
+            reached(mutant);
+        }
+        value
+    }
+
+    /// Compares. Notes the mutant that differs where both are equal, and the one with the reverse order, where they differ.
+    pub(crate) fn compared<L: ?Sized + PartialOrd<R>, R: ?Sized>(
+        how: &str,
+        [equal, reverse]: [usize; 2],
+        left: &L,
+        right: &R,
+    ) -> bool {
+        let is_equal = left == right;
+        if is_equal && equal != usize::MAX {
+            reached(equal);
+        }
+        if (!is_equal || how.ends_with('=')) && reverse != usize::MAX {
+            reached(reverse);
+        }
+        match how {
+            "<" => left < right,
+            "<=" => left <= right,
+            ">" => left > right,
+            _ => left >= right,
+        }
     }
 }

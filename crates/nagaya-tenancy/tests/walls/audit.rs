@@ -176,6 +176,18 @@ async fn an_operators_actions_are_in_the_log_also_without_an_audit_entity() {
     assert_eq!((log[0].action.as_str(), log[0].tenant.as_deref()), ("todo.list", Some("f-1")));
 }
 
+#[tokio::test]
+async fn following_changes_archiving_and_reading_the_log_are_in_the_log() {
+    let (_, nagaya, _) = management().await;
+    let ops = operator(&nagaya, "a look around");
+    ops.change_source("user").await.expect("a source");
+    ops.archive_audits(&|_| {}).await.expect("it is archived");
+    ops.verify_log(None).await.expect("a report");
+    let log = ops.read_log(0, i64::MAX, None).await.expect("a page").entries;
+    let actions: Vec<_> = log.iter().map(|entry| entry.action.as_str()).collect();
+    assert_eq!(actions, ["user.follow", "audit.archive", "audit.verify", "audit.list"]);
+}
+
 /// Two issuers may give the same user id to different people.
 #[tokio::test]
 async fn the_log_has_the_issuer_of_the_operator() {
@@ -255,6 +267,11 @@ async fn an_operator_without_a_reason_reaches_nothing() {
         assert_eq!(ops.list(&List::by("tenants")).await.expect_err("no reason").code(), "no_reason");
         let record = ops.side_record("tenant", RecordOwner::System, "position").await;
         assert_eq!(record.expect_err("no reason").code(), "no_reason");
+        assert_eq!(ops.list_log(0, 1).await.expect_err("no reason").code(), "no_reason");
+        assert_eq!(ops.verify_log(None).await.expect_err("no reason").code(), "no_reason");
+        assert_eq!(ops.continue_log().await.expect_err("no reason").code(), "no_reason");
+        assert_eq!(ops.archive_audits(&|_| {}).await.expect_err("no reason").code(), "no_reason");
+        assert_eq!(ops.change_source("user").await.expect_err("no reason").code(), "no_reason");
     }
     assert!(all(&store, "tenant").await.iter().all(|item| item.get("%deleting").is_none()));
 }
