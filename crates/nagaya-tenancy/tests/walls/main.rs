@@ -35,3 +35,4 @@ mod studio;
 mod subscription;
 mod time;
 mod typed;
+mod typed_ids;
