@@ -75,4 +75,18 @@ mod tests {
         assert!(open(&before, b"tenant", &new).is_err() && open(&later, b"tenant", &old).is_err());
         assert!(open(&after, b"other", &old).is_err(), "it is bound to its tenant");
     }
+
+    /// With one nonce for two texts, whoever has both cursors learns what is in them.
+    #[test]
+    fn no_two_cursors_have_the_same_nonce() {
+        let settings = Settings { cursor_keys: KeySet::new(vec![[1; 32]]), ..Settings::default() };
+        let nonce = |bound: &[u8], sort: &str| {
+            let position = PagePosition { key: Key::new("P", sort), index_key: None };
+            let sealed = seal(&settings, bound, &position).expect("it is sealed");
+            BASE64_URL_SAFE_NO_PAD.decode(sealed).expect("base64")[..NONCE].to_vec()
+        };
+        let nonces = std::collections::BTreeSet::from([nonce(b"t1", "1"), nonce(b"t1", "2"), nonce(b"t2", "1")]);
+        assert_eq!(nonces.len(), 3);
+        assert!(nonces.contains(&nonce(b"t1", "1")), "the same cursor has the same nonce");
+    }
 }

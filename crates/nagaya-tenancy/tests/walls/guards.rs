@@ -227,6 +227,24 @@ async fn each_handle_has_access_to_its_side_of_each_wall() {
     assert_eq!(nagaya.breaches(), 0);
 }
 
+#[tokio::test]
+async fn a_cursor_of_an_operator_works_for_no_visitor() {
+    let (nagaya, _) = open(market()).await;
+    let operator = nagaya.operator("a look around", &Principal::new("", "o-1"));
+    for id in ["1", "2"] {
+        operator.create("rate", fields(json!({ "id": id }))).await.expect("a rate");
+    }
+    let visitor = nagaya.visitor(Principal::new("", "o-1"));
+    let first = List::by("rates").limit(1);
+    let (of_operator, of_visitor) = (operator.list(&first).await, visitor.list(&first).await);
+    let of_operator = first.clone().cursor(of_operator.expect("a page").next.expect("more"));
+    let of_visitor = first.cursor(of_visitor.expect("a page").next.expect("more"));
+    assert_eq!(operator.list(&of_operator).await.expect("a page").records.len(), 1);
+    assert_eq!(visitor.list(&of_visitor).await.expect("a page").records.len(), 1);
+    assert_eq!(visitor.list(&of_operator).await.expect_err("an operator's").code(), "bad_cursor");
+    assert_eq!(operator.list(&of_visitor).await.expect_err("a visitor's").code(), "bad_cursor");
+}
+
 /// An index can have a narrower wall than its entity: it gives the caller's own items only.
 #[tokio::test]
 async fn a_public_item_of_another_tenant_is_a_breach_in_a_tenants_index() {

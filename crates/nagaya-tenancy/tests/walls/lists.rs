@@ -155,6 +155,25 @@ async fn an_impossible_range_is_empty_and_accepts_no_foreign_cursor() {
     assert_eq!(refused.code(), "bad_cursor");
 }
 
+/// What a cursor is bound to are its parameters, not the text that they give together, and not their order.
+#[tokio::test]
+async fn a_cursor_is_bound_to_each_parameter_and_not_to_their_order() {
+    let (_, h1, _) = open().await;
+    for (path, at) in [("p", 0), ("p", 1), ("pto3", 0), ("pto3", 1)] {
+        h1.create("step", fields(json!({ "path": path, "at": at }))).await.expect("a step");
+    }
+    let list = List::by("steps_between").limit(1);
+    let cursor = h1.list(&list.clone().with("path", "p").with("to", "3")).await.expect("a page").next.expect("more");
+    let next = h1.list(&list.clone().with("to", "3").with("path", "p").cursor(&cursor)).await.expect("the next page");
+    assert_eq!(ids(&next), ["p/1"]);
+    for other in
+        [list.clone().with("path", "pto3"), list.clone().with("path", "p"), list.with("path", "p").with("to", "4")]
+    {
+        let refused = h1.list(&other.cursor(&cursor)).await.expect_err("another question");
+        assert_eq!(refused.code(), "bad_cursor");
+    }
+}
+
 /// No item twice and none left out, also with a filter.
 ///
 /// Proves the paging part of T7.
