@@ -196,3 +196,40 @@ async fn a_page_that_ends_with_a_span_is_followed_by_the_next_span() {
     let actions: Vec<_> = second.entries.iter().map(|entry| entry.action.as_str()).collect();
     assert_eq!((actions, second.next), (vec!["audit.list", "audit.list"], None));
 }
+
+/// The entries lie in a partition for each thirty days, and a page of the log in one or more of them.
+#[tokio::test]
+async fn the_pages_of_the_log_go_on_from_one_partition_to_the_next() {
+    for first in [99, 100, 101] {
+        let log = Log::open().await;
+        for _ in 0..first {
+            act(&log.nagaya).await;
+        }
+        log.clock.advance(40 * DAY);
+        log.act(3).await;
+        let operator = operator(&log.nagaya);
+        let mut listing = operator.list_log(0, i64::MAX).await.expect("a listing");
+        let mut pages = Vec::new();
+        while let Some(page) = listing.next_page().await.expect("a page") {
+            pages.push(page);
+        }
+        // The listing is the last entry.
+        assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), [100, first + 4 - 100], "{first}");
+        let entries = pages.concat();
+        assert!(entries.is_sorted_by_key(|entry| entry.at));
+        // One by one, each page an entry of the log itself.
+        let (mut cursor, mut count) = (None::<String>, 0);
+        loop {
+            let page = operator.read_log(0, entries[first].at + 1, cursor.as_deref()).await.expect("a page");
+            count += page.entries.len();
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(count, first + 1, "{first}");
+        let mut none = operator.list_log(entries[0].at, entries[0].at).await.expect("a listing");
+        assert_eq!(none.next_page().await.expect("a page"), Some(Vec::new()));
+        assert_eq!(none.next_page().await.expect("the end"), None);
+    }
+}
