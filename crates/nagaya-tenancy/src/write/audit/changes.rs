@@ -123,4 +123,63 @@ mod tests {
         shorten(&mut deep, 2_048);
         assert!(deep.as_str().is_some_and(|text| text.ends_with('…')), "{deep}");
     }
+
+    const DESIGN: &str = r#"
+name    = "accounts"
+version = "1.0"
+
+[tenant]
+field = "tenantId"
+
+[table.app]
+key = ["PK", "SK"]
+
+[entity.account]
+table = "app"
+key   = { PK = "TENANT#{tenantId}", SK = "ACCOUNT#{accountId}" }
+
+[entity.account.fields]
+tenantId  = { type = "string", min = 1, max = 64 }
+accountId = { type = "ulid", default = "new" }
+pin       = { type = "string", max = 10, secret = true }
+extra     = { type = "map" }
+
+[entity.account.fields.login]
+type   = "map"
+fields = { user = { type = "string", max = 100 }, phone = { type = "string", max = 100, personal = true }, password = { type = "string", max = 100, secret = true } }
+
+[entity.account.fields.contacts]
+type  = "list"
+items = { type = "map", fields = { kind = { type = "string", max = 100 }, code = { type = "string", max = 100, secret = true } } }
+
+[entity.account.fields.codes]
+type  = "list"
+items = { type = "string", max = 100, secret = true }
+"#;
+
+    #[test]
+    fn secrets_and_personal_data_in_maps_and_lists_are_not_in_an_entry() {
+        let design = nagaya_design::check(DESIGN, &[]).design.expect("a design");
+        let item = |fields: Json| -> Item {
+            let Json::Object(fields) = fields else { panic!("no object") };
+            fields.into_iter().map(|(name, value)| (name, values::to_store(value))).collect()
+        };
+        let old = item(serde_json::json!({
+            "tenantId": "t1", "pin": "s3cret-1", "codes": ["s3cret-2"], "extra": { "kept": 1 },
+            "login": { "user": "ann", "phone": "s3cret-3", "password": "s3cret-4", "unknown": "s3cret-5" },
+            "contacts": [{ "kind": "shop", "code": "s3cret-6" }],
+        }));
+        let new = item(serde_json::json!({ "tenantId": "t2" }));
+        let changes = changed_fields(&design.entities[0], Some(&old), Some(&new), 10_000);
+        assert!(!changes.to_string().contains("s3cret"), "{changes}");
+        assert_eq!(
+            changes,
+            serde_json::json!({
+                "extra": { "old": { "kept": 1 } },
+                "login": { "old": { "user": "ann", "phone": MASKED } },
+                "contacts": { "old": [{ "kind": "shop" }] },
+                "codes": { "old": [] },
+            })
+        );
+    }
 }
