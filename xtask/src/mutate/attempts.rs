@@ -47,7 +47,9 @@ pub(crate) fn observe(executables: &[Executable], jobs: usize) -> anyhow::Result
         let mut list = Command::new(&executable.path);
         let listed = list.args(["--list", "--format", "terse"]).current_dir(&executable.folder).output()?;
         let listed = String::from_utf8(listed.stdout)?;
+        // Tests on servers of DynamoDB do not notice more than the same ones on the embedded store.
         let found = listed.lines().filter_map(|line| line.strip_suffix(": test"));
+        let found = found.filter(|name| !name.contains("dynamodb"));
         names.extend(found.map(|name| (executable.clone(), name.to_owned())));
     }
     ensure!(!names.is_empty(), "there are no tests");

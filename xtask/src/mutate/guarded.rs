@@ -12,13 +12,20 @@ pub(super) struct Guarded {
 
 const TENANCY: &str = "crates/nagaya-tenancy";
 const SERVER: &str = "crates/nagaya-server";
+const EMBEDDED: &str = "crates/nagaya-embedded";
+const CLI: &str = "crates/nagaya-cli";
+const AIAGENT: &str = "systems/aiagent";
+const KONDATE: &str = "systems/kondate";
+const TODO: &str = "systems/todo";
 
-pub(super) const GUARDED: [Guarded; 2] = [
+pub(super) const GUARDED: [Guarded; 8] = [
+    Guarded { folder: "crates/nagaya-store", modules: &["files"], tests: &[("crates/nagaya-store", "lib")] },
     Guarded {
         folder: TENANCY,
         modules: &[
             "compiled",
             "handles",
+            "key_set",
             "log_names",
             "read/audit_log",
             "read/cursor",
@@ -33,6 +40,7 @@ pub(super) const GUARDED: [Guarded; 2] = [
             "record",
             "scope",
             "session",
+            "side_record",
             "subscription/source",
             "write/audit/archive",
             "write/audit/archive/run",
@@ -58,9 +66,20 @@ pub(super) const GUARDED: [Guarded; 2] = [
         tests: &[(TENANCY, "lib"), (TENANCY, "walls")],
     },
     Guarded {
+        folder: EMBEDDED,
+        modules: &["encryption/keyring", "encryption/mod", "encryption/state", "encryption/unlock", "files"],
+        tests: &[(EMBEDDED, "lib"), (EMBEDDED, "encryption"), (EMBEDDED, "files")],
+    },
+    Guarded {
         folder: SERVER,
         modules: &[
+            "answer_size",
+            "body",
+            "call/list",
             "call/mod",
+            "connection/guarded_stream",
+            "connection/table",
+            "connection/tls",
             "cors",
             "derived/operator_log",
             "identity/cache",
@@ -68,6 +87,8 @@ pub(super) const GUARDED: [Guarded; 2] = [
             "identity/ed25519",
             "identity/issuer",
             "identity/keys",
+            "identity/local/files",
+            "identity/local/mod",
             "identity/mod",
             "identity/remote",
             "identity/revocation/follow",
@@ -80,12 +101,55 @@ pub(super) const GUARDED: [Guarded; 2] = [
             "limits/held_body",
             "limits/mod",
             "limits/quota",
+            "limits/unread",
             "pages/sign_in",
+            "pipeline",
+            "request_body",
             "roles",
             "service",
             "stream_guard",
         ],
         tests: &[(SERVER, "lib"), (SERVER, "api"), (SERVER, "identity"), (SERVER, "limits"), (SERVER, "observe")],
+    },
+    Guarded {
+        folder: AIAGENT,
+        modules: &[
+            "applications/review",
+            "applications/submit",
+            "extension",
+            "invitations",
+            "mails",
+            "policy",
+            "tenant_status",
+            "tenants",
+        ],
+        tests: &[(AIAGENT, "lib"), (AIAGENT, "behaviour")],
+    },
+    Guarded {
+        folder: KONDATE,
+        modules: &[
+            "archive",
+            "catalog/preview",
+            "catalog/price",
+            "catalog/publish",
+            "catalog/save",
+            "payments/purchases",
+            "payments/start",
+            "payments/subscription",
+            "payments/subscription_state",
+            "shares",
+        ],
+        tests: &[(KONDATE, "lib"), (KONDATE, "behaviour")],
+    },
+    Guarded {
+        folder: TODO,
+        modules: &["http/change", "http/create", "http/note", "http/read", "http/stream", "notes/mod", "notes/sweep"],
+        tests: &[(TODO, "lib"), (TODO, "behaviour")],
+    },
+    Guarded {
+        folder: CLI,
+        modules: &["control/server", "key_file", "serve/network", "serve/tokens"],
+        tests: &[(CLI, "lib"), (CLI, "serve"), (CLI, "audit")],
     },
 ];
 

@@ -127,7 +127,8 @@ fn files(package: &Guarded) -> impl Iterator<Item = String> {
 }
 
 fn library(package: &Guarded) -> String {
-    format!("{}/src/lib.rs", package.folder)
+    let name = if package.folder == "crates/nagaya-cli" { "main" } else { "lib" };
+    format!("{}/src/{name}.rs", package.folder)
 }
 
 fn read(file: &str) -> anyhow::Result<String> {
