@@ -11,6 +11,7 @@ mod audit_keys;
 mod callers;
 mod common;
 mod drafts;
+mod expected;
 mod fault_stores;
 mod guards;
 mod idempotency;

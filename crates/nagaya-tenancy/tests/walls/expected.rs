@@ -1,0 +1,87 @@
+//! Changes of items without a version: what is expected is the record that was read.
+
+use nagaya_tenancy::{Expected, Nagaya};
+use serde_json::json;
+
+use crate::common::{fields, open, tenant};
+
+const DESIGN: &str = r##"
+name    = "pantry"
+version = "1.0"
+
+[tenant]
+field = "home"
+
+[table.app]
+key = ["PK", "SK"]
+
+[entity.jar]
+table = "app"
+key   = { PK = "HOME#{home}", SK = "JAR#{name}" }
+
+[entity.jar.fields]
+home  = { type = "string", max = 20 }
+name  = { type = "string", max = 20 }
+grams = { type = "integer", min = 0, default = 0 }
+
+[entity.tin]
+table = "app"
+key   = { PK = "HOME#{home}", SK = "TIN#{name}" }
+
+[entity.tin.fields]
+home  = { type = "string", max = 20 }
+name  = { type = "string", max = 20 }
+grams = { type = "integer", min = 0, default = 0 }
+"##;
+
+async fn pantry() -> Nagaya {
+    let nagaya = open(nagaya_testing::parse_design(DESIGN)).await;
+    for home in ["h1", "h2"] {
+        for name in ["rice", "beans"] {
+            tenant(&nagaya, home).create("jar", fields(json!({ "name": name }))).await.expect("a jar");
+            tenant(&nagaya, home).create("tin", fields(json!({ "name": name }))).await.expect("a tin");
+        }
+    }
+    nagaya
+}
+
+#[tokio::test]
+async fn a_change_expects_the_record_that_was_read() {
+    let nagaya = pantry().await;
+    let h1 = tenant(&nagaya, "h1");
+    let read = h1.get("jar", &["rice"]).await.expect("a jar");
+    let grams = |grams: i64| fields(json!({ "grams": grams }));
+    let changed = h1.update("jar", &["rice"], grams(1), &read).await.expect("it is as it was read");
+    assert_eq!(changed.json("grams"), Some(json!(1)));
+    let refused = h1.update("jar", &["rice"], grams(2), &read).await.expect_err("it has changed");
+    assert_eq!(refused.code(), "version_conflict");
+    let refused = h1.delete("jar", &["rice"], &read).await.expect_err("it has changed");
+    assert_eq!(refused.code(), "version_conflict");
+    h1.delete("jar", &["rice"], &changed).await.expect("it is as it was read");
+    let refused = h1.update("jar", &["rice"], grams(3), &changed).await.expect_err("it is gone");
+    assert_eq!(refused.code(), "not_found");
+}
+
+#[tokio::test]
+async fn a_record_of_another_item_entity_or_tenant_is_not_what_is_expected() {
+    let nagaya = pantry().await;
+    let (h1, h2) = (tenant(&nagaya, "h1"), tenant(&nagaya, "h2"));
+    let records = [
+        h1.get("jar", &["beans"]).await.expect("a jar"),
+        h1.get("tin", &["rice"]).await.expect("a tin"),
+        h2.get("jar", &["rice"]).await.expect("a jar"),
+    ];
+    for record in &records {
+        let expected = || Expected::Unchanged(Box::new(record.clone()));
+        let refused = h1.update("jar", &["rice"], fields(json!({ "grams": 5 })), expected()).await;
+        assert_eq!(refused.expect_err("another record").code(), "version_conflict", "{record:?}");
+        let refused = h1.delete("jar", &["rice"], expected()).await;
+        assert_eq!(refused.expect_err("another record").code(), "version_conflict", "{record:?}");
+    }
+    for (home, entity, name) in
+        [(&h1, "jar", "rice"), (&h1, "jar", "beans"), (&h1, "tin", "rice"), (&h2, "jar", "rice")]
+    {
+        let found = home.get(entity, &[name]).await.expect("it is there");
+        assert_eq!(found.json("grams"), Some(json!(0)), "{entity} {name}");
+    }
+}
