@@ -105,7 +105,7 @@ fn examine_store(data: &Path, key: Option<&EncryptionKey>, is_safe_to_open: bool
     // What cannot be read is not known to be lost.
     let had = |name: &&str| store.remembers_file(name).unwrap_or(false);
     let remembered = keys::REMEMBERED.into_iter().filter(had).collect();
-    let is_encrypted = store.keyring().operator_key().is_some();
+    let is_encrypted = store.keyring().encryption_key().is_some();
     Ok(ExaminedStore { is_encrypted, remembered, store: Some(Arc::new(store)) })
 }
 
