@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use anyhow::Context as _;
 use syn::{
-    Arm, BinOp, Block, Expr, ExprBinary, ExprIf, ExprMatch, ExprUnary, ImplItemFn, ItemConst, ItemFn, ItemImpl,
-    ItemMod, ItemStatic, Pat, ReturnType, Signature, Stmt, TraitItemFn, UnOp,
+    Arm, BinOp, Block, Expr, ExprBinary, ExprIf, ExprMatch, ExprUnary, ImplItemFn, ItemConst, ItemFn, ItemMod,
+    ItemStatic, Pat, ReturnType, Signature, Stmt, TraitItemFn, UnOp,
     spanned::Spanned,
     visit::{self, Visit},
 };
@@ -173,10 +173,6 @@ impl<'s> Visit<'s> for Finder<'_> {
     fn visit_item_static(&mut self, _: &'s ItemStatic) {}
 
     fn visit_impl_item_const(&mut self, _: &'s syn::ImplItemConst) {}
-
-    fn visit_item_impl(&mut self, block: &'s ItemImpl) {
-        visit::visit_item_impl(self, block);
-    }
 
     fn visit_item_fn(&mut self, item: &'s ItemFn) {
         let is_test = item.attrs.iter().any(|attribute| self.text(attribute).contains("test"));
