@@ -20,8 +20,8 @@ impl AnswerSizes {
         AnswerSizes(design.entities.iter().map(Entity::max_bytes).collect())
     }
 
-    /// Bytes that the answer of a write with a body of this size may have: those of its item, and of a new item what the body
-    /// says. 0 for reads.
+    /// The largest answer of a write, in bytes: the largest item of its entity; for a create, at most the body and the defaults.
+    /// 0 for reads.
     pub(crate) fn of_write(&self, design: &Design, route: &Route, custom: &[CustomRoute], body: usize) -> usize {
         if route.method.is_safe() {
             return 0;

@@ -44,7 +44,7 @@ pub use self::{
     openapi::{Document, document},
     problem::{FieldProblem, Problem, ProblemCode},
     request_body::{BodyField, BodyValue, RequestBody},
-    route::{AccessId, CustomRouteId, EntityId, Operation, RequiredCaller, Route, routes},
+    route::{AccessId, CustomRouteId, EntityId, Operation, RequiredCaller, Route, positional, routes},
     server::{MountedSystem, RequestHandler, Server},
     system::{CatchUp, System},
 };

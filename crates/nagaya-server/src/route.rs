@@ -187,7 +187,7 @@ fn reading(wall: Wall) -> RequiredCaller {
 }
 
 /// A path with its parameters named by position, so that paths are equal when only parameter names differ.
-pub(crate) fn positional(path: &str) -> String {
+pub fn positional(path: &str) -> String {
     let mut nth = 0;
     let segment = |segment: &str| {
         if segment.starts_with('{') {

@@ -54,7 +54,7 @@ impl Session {
     }
 
     /// Holds for the user's own items, if this session may do this with them only.
-    pub(crate) fn own_condition(&self, compiled: &CompiledEntity, verb: Verb) -> Option<Condition> {
+    pub(crate) fn user_condition(&self, compiled: &CompiledEntity, verb: Verb) -> Option<Condition> {
         let owner = compiled.entity.owner.as_deref()?;
         let is_limited = match self.own_items {
             OwnItems::Unlimited => false,
@@ -68,7 +68,7 @@ impl Session {
 
     /// Whether an item does not exist for this, because it belongs to another user.
     pub(crate) fn is_hidden(&self, compiled: &CompiledEntity, item: &Item, verb: Verb) -> bool {
-        self.own_condition(compiled, verb).is_some_and(|own| !own.is_satisfied_by(item))
+        self.user_condition(compiled, verb).is_some_and(|condition| !condition.is_satisfied_by(item))
     }
 
     /// Refuses an operator without a usable reason.

@@ -28,8 +28,7 @@ pub(crate) struct TenancyState {
     pub(crate) parameters: HashMap<String, Vec<AccessParameter>>,
     /// The fields that refer to each entity.
     referrers: HashMap<String, Vec<Referrer>>,
-    /// The table of the operator log: its name in the store, its key, and the attribute with the time of expiry.
-    operator_log_table: (String, KeyAttributes, Option<String>),
+    operator_log_table: OperatorLogTable,
     shared: Arc<SharedState>,
 }
 
@@ -45,13 +44,13 @@ pub(crate) struct SharedState {
 }
 
 /// The table of the operator log.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OperatorLogTable<'s> {
+#[derive(Debug)]
+pub(crate) struct OperatorLogTable {
     /// Its name in the store.
-    pub(crate) name: &'s str,
-    pub(crate) key: &'s KeyAttributes,
+    pub(crate) name: String,
+    pub(crate) key: KeyAttributes,
     /// The attribute with the time of expiry, where the table has one.
-    pub(crate) ttl: Option<&'s str>,
+    pub(crate) ttl: Option<String>,
 }
 
 impl fmt::Debug for TenancyState {
@@ -78,11 +77,17 @@ impl TenancyState {
         let referrers = |entity: &Entity| (entity.name.clone(), Referrer::all(&design, entity));
         let referrers = design.entities.iter().map(referrers).collect();
         let log = design.audit_entity().map_or(0, |entity| entity.table);
-        let operator_log_table =
-            design.tables.get(log).map(|table| (table_name(table), table.key.clone(), table.ttl.clone()));
+        let operator_log_table = design.tables.get(log).map(|table| OperatorLogTable {
+            name: table_name(table),
+            key: table.key.clone(),
+            ttl: table.ttl.clone(),
+        });
         // A design without a table has nothing that an operator could do.
-        let no_table = || (String::new(), KeyAttributes { partition: String::new(), sort: String::new() }, None);
-        let operator_log_table = operator_log_table.unwrap_or_else(no_table);
+        let operator_log_table = operator_log_table.unwrap_or_else(|| OperatorLogTable {
+            name: String::new(),
+            key: KeyAttributes { partition: String::new(), sort: String::new() },
+            ttl: None,
+        });
         TenancyState { design, store, settings, entities, parameters, referrers, operator_log_table, shared }
     }
 
@@ -129,9 +134,8 @@ impl TenancyState {
     }
 
     /// The table of the operator log: that of the audit entity, else the first one.
-    pub(crate) fn operator_log_table(&self) -> OperatorLogTable<'_> {
-        let (name, key, ttl) = &self.operator_log_table;
-        OperatorLogTable { name, key, ttl: ttl.as_deref() }
+    pub(crate) fn operator_log_table(&self) -> &OperatorLogTable {
+        &self.operator_log_table
     }
 
     /// Waits until no other task of this process appends to the operator log.

@@ -82,7 +82,7 @@ impl Nagaya {
     /// Whether the store answers: reads a key that does not exist.
     pub async fn ping_store(&self) -> Result<(), Error> {
         let state = self.state();
-        state.store.get(state.operator_log_table().name, &Key::new("%probe", "%probe")).await?;
+        state.store.get(&state.operator_log_table().name, &Key::new("%probe", "%probe")).await?;
         Ok(())
     }
 

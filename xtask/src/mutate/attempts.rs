@@ -23,6 +23,18 @@ use crate::run::root;
 
 /// The least time that a test has for a mutant.
 const MIN_TIME: Duration = Duration::from_secs(10);
+/// About how long a process takes to start.
+const START: Duration = Duration::from_millis(200);
+/// How many of the tests that noticed mutants of a file are tried first on the next ones.
+const RECENT: usize = 20;
+/// How many tests are likely to notice a mutant.
+const LIKELY: usize = 40;
+/// The time of a test that is tried last.
+const SLOW: Duration = Duration::from_secs(4);
+/// How many tests are tried one by one.
+const ONE_BY_ONE: usize = 8;
+/// How many tests run together after these: a mutant for which they never end costs their time.
+const TOGETHER: usize = 16;
 
 /// A test, with what it does without an active mutant.
 #[derive(Debug)]
@@ -141,9 +153,9 @@ impl<'m, 't> Attempts<'m, 't> {
         for_each(mutants, self.jobs, |_, mutant| {
             let tests = self.tests(mutant, which);
             match notice(mutant, &tests)? {
-                Some(Some(test)) => self.remember(mutant, test),
-                Some(None) => {}
-                None => {
+                Noticed::By(test) => self.remember(mutant, test),
+                Noticed::Together => {}
+                Noticed::No => {
                     eprintln!("{result} ({} tests): line {} of {}", tests.len(), mutant.line, mutant.name);
                     lock(&left).push(*mutant);
                 }
@@ -181,27 +193,22 @@ impl<'m, 't> Attempts<'m, 't> {
     }
 }
 
-/// About how long a process takes to start.
-const START: Duration = Duration::from_millis(200);
-/// How many of the tests that noticed mutants of a file are tried first on the next ones.
-const RECENT: usize = 20;
-/// How many tests are likely to notice a mutant.
-const LIKELY: usize = 40;
-/// The time of a test that is tried last.
-const SLOW: Duration = Duration::from_secs(4);
-/// How many tests are tried one by one.
-const ONE_BY_ONE: usize = 8;
-/// How many tests run together after these: a mutant for which they never end costs their time.
-const TOGETHER: usize = 16;
+/// Whether tests noticed a mutant: one of them failed.
+enum Noticed<'t> {
+    No,
+    By(&'t Test),
+    /// By one of several tests that ran together.
+    Together,
+}
 
-/// Runs tests on a mutant until one fails: that test, if it ran alone; `None`: all pass.
-fn notice<'t>(mutant: &Mutant, tests: &[&'t Test]) -> anyhow::Result<Option<Option<&'t Test>>> {
+/// Runs tests on a mutant until one fails.
+fn notice<'t>(mutant: &Mutant, tests: &[&'t Test]) -> anyhow::Result<Noticed<'t>> {
     let id = mutant.id.to_string();
     let (first, others) = tests.split_at(tests.len().min(ONE_BY_ONE));
     for test in first {
         let time = MIN_TIME.max(test.time * 10);
         if run(&test.executable, &[&test.name], time, ("NAGAYA_MUTANT", &id))? == Outcome::Failed {
-            return Ok(Some(Some(test)));
+            return Ok(Noticed::By(test));
         }
     }
     let mut of_executables: BTreeMap<&Path, Vec<&Test>> = BTreeMap::new();
@@ -212,10 +219,10 @@ fn notice<'t>(mutant: &Mutant, tests: &[&'t Test]) -> anyhow::Result<Option<Opti
         let names: Vec<_> = together.iter().map(|test| test.name.as_str()).collect();
         let time = MIN_TIME + together.iter().map(|test| test.time).sum::<Duration>() * 3;
         if run(&together[0].executable, &names, time, ("NAGAYA_MUTANT", &id))? == Outcome::Failed {
-            return Ok(Some(None));
+            return Ok(Noticed::Together);
         }
     }
-    Ok(None)
+    Ok(Noticed::No)
 }
 
 /// Runs tests; those that take too long have failed.

@@ -19,9 +19,9 @@ use crate::{
 const REMEDY: &str = "`nagaya serve` refuses this: correct --encryption-key-file or --encryption-key-command, and see \
                       docs/how-to/encrypt-the-store.md";
 
-/// What the store says about itself.
+/// What was found out about the store, for the other checks.
 #[derive(Default)]
-pub(super) struct Contents {
+pub(super) struct ExaminedStore {
     is_encrypted: bool,
     /// The key files that it has had.
     pub(super) remembered: Vec<&'static str>,
@@ -36,21 +36,21 @@ pub(super) fn examine(
     systems: &[System],
     is_safe_to_open: bool,
     findings: &mut Vec<Finding>,
-) -> Contents {
+) -> ExaminedStore {
     let encryption = args.store.directory.encryption();
     let key = match encryption.key() {
         Ok(key) => key,
         Err(error) => {
             findings.push(Check::Encryption.problem(format!("{error:#}"), REMEDY));
-            return Contents::default();
+            return ExaminedStore::default();
         }
     };
     findings.extend(encryption.file().and_then(|file| files::key_file(Check::Encryption, file)));
-    let contents = match contents(&args.store.data, key.as_ref(), is_safe_to_open) {
-        Ok(contents) => contents,
+    let examined = match examine_store(&args.store.data, key.as_ref(), is_safe_to_open) {
+        Ok(examined) => examined,
         Err(finding) => {
             findings.push(finding);
-            return Contents::default();
+            return ExaminedStore::default();
         }
     };
     findings.push(match (&key, encryption.file()) {
@@ -59,10 +59,10 @@ pub(super) fn examine(
             format!("{} is in the directory that it encrypts", file.display()),
             "keep the key elsewhere: a copy of the directory must not contain it",
         ),
-        (Some(_), _) if contents.is_encrypted => Check::Encryption.ok("the store is encrypted, and the key fits"),
+        (Some(_), _) if examined.is_encrypted => Check::Encryption.ok("the store is encrypted, and the key fits"),
         (Some(_), _) => Check::Encryption.ok("a key is given; a new store is encrypted with it"),
     });
-    contents
+    examined
 }
 
 fn without_key(systems: &[System]) -> Finding {
@@ -79,15 +79,15 @@ fn without_key(systems: &[System]) -> Finding {
 }
 
 /// Opens the store, or asks the server that has it open. Changes nothing: an older format stays what it is.
-fn contents(data: &Path, key: Option<&EncryptionKey>, is_safe_to_open: bool) -> Result<Contents, Finding> {
+fn examine_store(data: &Path, key: Option<&EncryptionKey>, is_safe_to_open: bool) -> Result<ExaminedStore, Finding> {
     let unknown = |why: String| Check::Encryption.unknown(format!("whether the key fits the store: {why}"));
     match is_store(data) {
         Ok(true) => {}
-        Ok(false) => return Ok(Contents::default()),
+        Ok(false) => return Ok(ExaminedStore::default()),
         Err(error) => return Err(unknown(format!("{error:#}"))),
     }
     if let Ok(server) = Connection::open(data) {
-        return of_server(server, data, key);
+        return ask_server(server, data, key);
     }
     if !is_safe_to_open {
         return Err(unknown("correct the files first; the store is opened only then".to_owned()));
@@ -105,11 +105,11 @@ fn contents(data: &Path, key: Option<&EncryptionKey>, is_safe_to_open: bool) -> 
     // What cannot be read is not known to be lost.
     let had = |name: &&str| store.remembers_file(name).unwrap_or(false);
     let remembered = keys::REMEMBERED.into_iter().filter(had).collect();
-    let is_encrypted = store.keyring().operator_key().is_some();
-    Ok(Contents { is_encrypted, remembered, store: Some(Arc::new(store)) })
+    let is_encrypted = store.keyring().encryption_key().is_some();
+    Ok(ExaminedStore { is_encrypted, remembered, store: Some(Arc::new(store)) })
 }
 
-fn of_server(server: Connection, data: &Path, key: Option<&EncryptionKey>) -> Result<Contents, Finding> {
+fn ask_server(server: Connection, data: &Path, key: Option<&EncryptionKey>) -> Result<ExaminedStore, Finding> {
     let answer = server.ask(&json!({ "do": "encryption" }), &mut |_| {});
     let record = match &answer {
         Ok(answer) => answer["record"].as_str().and_then(unhex),
@@ -130,7 +130,7 @@ fn of_server(server: Connection, data: &Path, key: Option<&EncryptionKey>) -> Re
     // What a server cannot say is not known to be lost.
     let remembered = control::remembered_files(data, &keys::REMEMBERED).unwrap_or_default();
     let store = ServerStore::connect(data).ok().map(|store| Arc::new(store) as Arc<dyn Store>);
-    Ok(Contents { is_encrypted, remembered, store })
+    Ok(ExaminedStore { is_encrypted, remembered, store })
 }
 
 fn is_inside(file: &Path, directory: &Path) -> bool {

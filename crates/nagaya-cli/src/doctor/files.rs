@@ -69,12 +69,12 @@ fn directory(data: &Path) -> Finding {
         return Check::Files.problem(found, "name the directory of the store with --data");
     }
     if fs::metadata(data).is_ok_and(|found| owner::is_other(&found)) {
-        return of_another(&[data.to_owned()]);
+        return owned_by_another(&[data.to_owned()]);
     }
     let mut found = UnsafeFiles::default();
     match add_unsafe_files(data, &mut found) {
         Err(error) => unreadable(data, &error),
-        Ok(()) if !found.foreign.is_empty() => of_another(&found.foreign),
+        Ok(()) if !found.foreign.is_empty() => owned_by_another(&found.foreign),
         Ok(()) if !owner::can_write(data) => Check::Files.problem(
             format!("{} cannot be written by this user", data.display()),
             format!("chmod u+rwx {}", data.display()),
@@ -89,7 +89,7 @@ fn directory(data: &Path) -> Finding {
     }
 }
 
-fn of_another(paths: &[PathBuf]) -> Finding {
+fn owned_by_another(paths: &[PathBuf]) -> Finding {
     Check::Files.problem(
         format!("another user owns {}", named(paths)),
         "run this as the user that runs the server, or chown the files to that user",

@@ -1,4 +1,4 @@
-//! The issuer, the audiences, and the age of tokens.
+//! The issuer, the audiences, and the age of tokens and keys.
 
 use std::time::Duration;
 
@@ -8,28 +8,32 @@ use nagaya_store::Clock;
 use super::{Check, Finding};
 use crate::serve::{self, Audiences};
 
-/// A token that lives longer is a password that nobody changes.
+/// A token that lives longer is a password that nobody changes, and a key that is trusted for longer may be a stolen one.
 const LONG_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 pub(super) async fn examine(args: &serve::Args, systems: &[System], findings: &mut Vec<Finding>) {
     findings.push(issuer(args, systems).await);
-    let ages = [
-        (args.network.tokens.max_token_age().is_none(), "--max-token-age", "a stolen token may be good for years"),
-        (args.network.tokens.max_key_age().is_none(), "--max-key-age", "keys are trusted while the issuer is away"),
-    ];
-    let age = args.network.tokens.max_token_age().unwrap_or_default();
-    if age > LONG_LIFE {
-        let days = age.as_secs() / 24 / 60 / 60;
-        findings.push(Check::TokenAge.warning(
-            format!("a stolen token may be good for {days} days"),
-            "give --max-token-age at most 7d, and let clients get new tokens",
-        ));
+    findings.extend(ages(args));
+}
+
+fn ages(args: &serve::Args) -> Vec<Finding> {
+    let tokens = &args.network.tokens;
+    let mut findings = Vec::new();
+    for (age, flag, risk) in [
+        (tokens.max_token_age(), "--max-token-age", "a stolen token may be good"),
+        (tokens.max_key_age(), "--max-key-age", "keys are trusted while the issuer does not answer,"),
+    ] {
+        let how_long = match age {
+            Some(age) if age <= LONG_LIFE => continue,
+            Some(age) => format!("for {} days", age.as_secs() / 24 / 60 / 60),
+            None => "for ever".to_owned(),
+        };
+        findings.push(Check::TokenAge.warning(format!("{risk} {how_long}"), format!("give {flag} at most 7d")));
     }
-    let mut unlimited = ages.into_iter().filter(|(is_unlimited, ..)| *is_unlimited).peekable();
-    if unlimited.peek().is_none() && age <= LONG_LIFE {
+    if findings.is_empty() {
         findings.push(Check::TokenAge.ok("the age of tokens and of cached keys is limited"));
     }
-    findings.extend(unlimited.map(|(_, flag, what)| Check::TokenAge.warning(what, format!("give {flag} a limit"))));
+    findings
 }
 
 async fn issuer(args: &serve::Args, systems: &[System]) -> Finding {

@@ -9,7 +9,7 @@ use nagaya_server::System;
 use nagaya_store::{ErrorKind as StoreErrorKind, Store};
 use nagaya_tenancy::{ErrorKind, KeySet, Nagaya};
 
-use super::{Check, Finding, encryption::Contents};
+use super::{Check, Finding, encryption::ExaminedStore};
 use crate::{
     key_file::{self, KeyKind},
     serve::{self, AUDIT_KEY, CURSOR_KEY, KeySource, StoreKind},
@@ -19,7 +19,7 @@ use crate::{
 pub(super) const REMEMBERED: [&str; 2] = [KeyKind::Cursor.file_name(), KeyKind::Audit.file_name()];
 
 /// Checks the keys, also against the store.
-pub(super) async fn examine(args: &serve::Args, systems: &[System], store: Contents, findings: &mut Vec<Finding>) {
+pub(super) async fn examine(args: &serve::Args, systems: &[System], store: ExaminedStore, findings: &mut Vec<Finding>) {
     if args.store.kind == StoreKind::Memory {
         return;
     }
@@ -34,7 +34,7 @@ pub(super) async fn examine(args: &serve::Args, systems: &[System], store: Conte
         }
     }
     if findings.len() == before {
-        findings.push(without_findings(args, &files, are_cursors_shared));
+        findings.push(sound_keys(args, &files, are_cursors_shared));
     }
 }
 
@@ -75,7 +75,7 @@ fn lost(args: &serve::Args, file: &Path) -> Finding {
 }
 
 /// Where nothing is wrong with the keys themselves.
-fn without_findings(args: &serve::Args, files: &[PathBuf], are_cursors_shared: bool) -> Finding {
+fn sound_keys(args: &serve::Args, files: &[PathBuf], are_cursors_shared: bool) -> Finding {
     if args.store.kind.is_in_cloud() {
         return match are_cursors_shared {
             true => Check::Keys.ok("the keys are given, and servers can share them"),

@@ -176,16 +176,16 @@ async fn examine(args: &serve::Args) -> Vec<Finding> {
     network::examine(args, &mut findings);
     identity::examine(args, &systems, &mut findings).await;
     files::examine(args, &mut findings);
-    let mut contents = encryption::Contents::default();
+    let mut examined = encryption::ExaminedStore::default();
     if args.store.kind == StoreKind::Embedded {
         // Opening a store makes its files private, which would hide what is wrong with them.
         let is_fine = !findings.iter().any(|each| each.check == Check::Files && each.state == State::Problem);
-        contents = encryption::examine(args, &systems, is_fine, &mut findings);
+        examined = encryption::examine(args, &systems, is_fine, &mut findings);
     } else if args.store.kind.is_in_cloud() {
         // The check of the tables says why it cannot be opened.
-        contents.store = args.store.open().await.ok();
+        examined.store = args.store.open().await.ok();
     }
-    keys::examine(args, &systems, contents, &mut findings).await;
+    keys::examine(args, &systems, examined, &mut findings).await;
     store::examine(args, &systems, &mut findings).await;
     running::examine(args, &mut findings).await;
     findings.push(

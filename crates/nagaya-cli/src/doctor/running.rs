@@ -59,7 +59,7 @@ fn examine_server(public: &str, admin: &str) -> Vec<Finding> {
     if !matches!(get(&format!("{admin}/readyz")), Ok((200, _))) {
         findings.push(Check::Running.problem("the server is not ready", "its log says why; see /readyz"));
     }
-    findings.extend(of_metrics(&metrics));
+    findings.extend(findings_in_metrics(&metrics));
     let shown = without_credentials(public);
     match get(&format!("{public}/metrics")) {
         Ok((200, metrics)) if is_ours(&metrics) => findings.push(Check::Running.problem(
@@ -82,7 +82,7 @@ fn examine_server(public: &str, admin: &str) -> Vec<Finding> {
 }
 
 /// What the metrics show.
-fn of_metrics(metrics: &str) -> Vec<Finding> {
+fn findings_in_metrics(metrics: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (metric, found, remedy) in [
         (
@@ -149,7 +149,8 @@ mod tests {
                  follower=\"b\"}} {lag}\nnagaya_follower_dead_letters{{system=\"todo\",follower=\"a\"}} {letters}\n"
             )
         };
-        let states = |metrics: String| of_metrics(&metrics).iter().map(|each| each.state.name()).collect::<Vec<_>>();
+        let states =
+            |metrics: String| findings_in_metrics(&metrics).iter().map(|each| each.state.name()).collect::<Vec<_>>();
         assert_eq!(states(metrics(60, 0)), [""; 0]);
         assert_eq!(states(metrics(61, 0)), ["warning"]);
         assert_eq!(states(metrics(0, 1)), ["problem"]);

@@ -75,7 +75,7 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
         }
     }
     server.show_store_metrics(Arc::clone(&measured));
-    let trusted = Trusted { local: issuer.as_ref(), remote: remote.as_ref(), audiences: Some(&audiences) };
+    let trusted = Trusted { local: issuer.as_ref(), remote: remote.as_ref(), audiences: &audiences };
     let served = mount(args, &mut server, measured, systems, &trusted).await?;
     // Before the banner: whoever stops the server after it gets an orderly stop.
     let stopped = stop_signal();
@@ -196,12 +196,11 @@ fn audiences(args: &Args, systems: &[(String, System)]) -> anyhow::Result<Audien
 }
 
 /// Whose tokens are accepted.
-#[derive(Default)]
 struct Trusted<'a> {
     local: Option<&'a Arc<LocalIssuer>>,
     remote: Option<&'a Issuer>,
     /// The audiences of the remote issuer's tokens.
-    audiences: Option<&'a Audiences>,
+    audiences: &'a Audiences,
 }
 
 /// Whose tokens a system accepts: of the local issuer those for the system, of the other one those for its audiences.
@@ -210,8 +209,8 @@ fn verifier(args: &Args, system: &System, trusted: &Trusted<'_>) -> Result<Verif
     if let Some(local) = trusted.local {
         verifier = verifier.trust(&Issuer::local(local), &system.name)?;
     }
-    if let (Some(remote), Some(audiences)) = (trusted.remote, trusted.audiences) {
-        for audience in audiences.of(&system.name) {
+    if let Some(remote) = trusted.remote {
+        for audience in trusted.audiences.of(&system.name) {
             verifier = verifier.trust(remote, audience)?;
         }
     }
@@ -279,7 +278,8 @@ mod tests {
         store.set_health(Health::Unavailable("the disk is gone".to_owned()));
         let nagaya = Nagaya::open(system.design.clone(), store);
         let mut server = server(&args, None).expect("the settings are fine");
-        let verifier = verifier(&args, &system, &Trusted::default()).expect("no issuer");
+        let trusted = Trusted { local: None, remote: None, audiences: &Audiences::default() };
+        let verifier = verifier(&args, &system, &trusted).expect("no issuer");
         server.mount("", system, nagaya, verifier);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         run(&args, server, listener, stop_signal()).await.expect("it runs")

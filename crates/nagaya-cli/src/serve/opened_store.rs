@@ -59,9 +59,9 @@ impl OpenedStore {
         }
     }
 
-    /// The id of the key that the store is encrypted with.
+    /// Whether the store is encrypted.
     pub(super) fn is_encrypted(&self) -> bool {
-        self.0.get().is_some_and(|opened| opened.keyring.operator_key().is_some())
+        self.0.get().is_some_and(|opened| opened.keyring.encryption_key().is_some())
     }
 }
 

@@ -50,8 +50,8 @@ impl Nonces {
 /// The data keys of a store. They do not change: a rotation gives another set.
 #[derive(Clone)]
 pub(crate) struct DataKeys {
-    /// The key of the operator.
-    pub(crate) operator: EncryptionKey,
+    /// The encryption key of the store.
+    pub(crate) encryption_key: EncryptionKey,
     /// The number of the key that encrypts.
     pub(super) current: u32,
     /// All keys of the record, by their numbers.
@@ -66,20 +66,20 @@ pub(crate) struct DataKeys {
 impl fmt::Debug for DataKeys {
     /// Without the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DataKeys({} of {})", self.current, self.operator.id())
+        write!(f, "DataKeys({} of {})", self.current, self.encryption_key.id())
     }
 }
 
 impl DataKeys {
     pub(super) fn new(
-        operator: EncryptionKey,
+        encryption_key: EncryptionKey,
         keys: BTreeMap<u32, [u8; 32]>,
         accepts_plain: bool,
     ) -> Result<Self, Error> {
         let nonces = Arc::new(Nonces { random: random_bytes()?, next: AtomicU64::new(0) });
         let current = keys.keys().next_back().copied().ok_or_else(|| Error::engine("the store has no data key"))?;
         let ciphers = ciphers(&keys);
-        Ok(DataKeys { operator, current, keys, ciphers, accepts_plain, nonces })
+        Ok(DataKeys { encryption_key, current, keys, ciphers, accepts_plain, nonces })
     }
 
     /// These keys with another set in the record; what this process could decrypt, it still can.
@@ -210,9 +210,9 @@ mod tests {
     use super::*;
 
     fn keys(numbers: &[u32], accepts_plain: bool) -> DataKeys {
-        let operator = EncryptionKey::parse(&[9; 32]).expect("a key");
+        let encryption_key = EncryptionKey::parse(&[9; 32]).expect("a key");
         let keys = numbers.iter().map(|number| (*number, [*number as u8; 32])).collect();
-        DataKeys::new(operator, keys, accepts_plain).expect("random bytes")
+        DataKeys::new(encryption_key, keys, accepts_plain).expect("random bytes")
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The key of the operator.
+//! The encryption key of a store.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::bytes::{hex, random_bytes};
 
 const NONCE: usize = 24;
 
-/// The key that the operator of a store gives. It encrypts the keys that data and backups are encrypted with.
+/// The encryption key of a store. It encrypts the keys that data and backups are encrypted with.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EncryptionKey([u8; 32]);
 

@@ -50,9 +50,9 @@ impl Keyring {
         *current = Some(Arc::new(keys));
     }
 
-    /// The key of the operator, if the store is encrypted.
-    pub fn operator_key(&self) -> Option<EncryptionKey> {
-        self.keys().map(|keys| keys.operator.clone())
+    /// The encryption key of the store, if it is encrypted.
+    pub fn encryption_key(&self) -> Option<EncryptionKey> {
+        self.keys().map(|keys| keys.encryption_key.clone())
     }
 
     /// Whether a file is encrypted with a data key that is not known here.

@@ -4,7 +4,7 @@
 //! each with XChaCha20-Poly1305 and bound to its keyspace and key. Keys stay readable, because their order is that of the
 //! files; so do the names of tables and the times of expiries. Objects and backups are encrypted as whole files.
 //!
-//! The operator's key encrypts random data keys, which encrypt the values. A new operator's key takes effect in one commit.
+//! The encryption key encrypts random data keys, which encrypt the values. A new encryption key takes effect in one commit.
 //! With it comes a new data key, and all values are encrypted again in small steps between writes.
 
 mod data_keys;

@@ -61,28 +61,28 @@ impl Reencryption {
 
 impl Committer {
     /// Encrypts the store with another key from now on, and starts to encrypt again what is stored.
-    pub(crate) fn change_key(&mut self, operator: &EncryptionKey) -> Result<(), Error> {
+    pub(crate) fn change_key(&mut self, encryption_key: &EncryptionKey) -> Result<(), Error> {
         let disk = self.shared.storage.disk();
         let disk = disk.ok_or_else(|| Error::engine("a store in memory is not encrypted"))?;
         let former = disk.keys();
-        if former.as_ref().is_some_and(|former| former.operator == *operator) {
+        if former.as_ref().is_some_and(|former| former.encryption_key == *encryption_key) {
             // The same request again continues the work.
             return match self.reencryption.is_running {
                 true => Ok(()),
                 false => Err(Error::engine(format!(
                     "the store is encrypted with the key {} already; give another one",
-                    operator.id()
+                    encryption_key.id()
                 ))),
             };
         }
         let total = disk.approximate_values()?;
-        let (record, keys) = EncryptionRecord::next(former.as_deref(), operator, Some(total))?;
+        let (record, keys) = EncryptionRecord::next(former.as_deref(), encryption_key, Some(total))?;
         self.commit(encryption_ops(&record)?, self.sequence)?;
         // Only now: the record must be durable before a value is encrypted with its key.
         if let Some(disk) = self.shared.storage.disk() {
             disk.install_keys(keys);
         }
-        tracing::info!(key = operator.id(), "the store has a new key; what is stored is encrypted again");
+        tracing::info!(key = encryption_key.id(), "the store has a new key; what is stored is encrypted again");
         self.reencryption = Reencryption { record: Some(record), is_running: true, ..Reencryption::default() };
         Ok(())
     }

@@ -36,7 +36,7 @@ pub struct EncryptionProgress {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct EncryptionRecord {
     version: u32,
-    /// The id of the operator's key.
+    /// The id of the encryption key.
     pub(super) key_id: String,
     /// The data keys, encrypted with it. The last one encrypts; the others are for values from before.
     data_keys: Vec<WrappedKey>,
@@ -110,21 +110,21 @@ impl EncryptionRecord {
     }
 
     /// The first record of a new store.
-    pub(super) fn first(operator: &EncryptionKey) -> Result<(Self, DataKeys), Error> {
-        EncryptionRecord::next(None, operator, None)
+    pub(super) fn first(encryption_key: &EncryptionKey) -> Result<(Self, DataKeys), Error> {
+        EncryptionRecord::next(None, encryption_key, None)
     }
 
-    /// The record after a change of the operator's key, with a new data key. `work`: about how many values there are.
+    /// The record after a change of the encryption key, with a new data key. `work`: about how many values there are.
     pub(super) fn next(
         former: Option<&DataKeys>,
-        operator: &EncryptionKey,
+        encryption_key: &EncryptionKey,
         work: Option<u64>,
     ) -> Result<(Self, DataKeys), Error> {
         let mut keys = former.map_or_else(BTreeMap::new, |former| former.keys.clone());
         let number = keys.keys().next_back().map_or(1, |last| last + 1);
         keys.insert(number, random_bytes()?);
         let accepts_plain = work.is_some() && former.is_none_or(|former| former.accepts_plain);
-        let keys = DataKeys::new(operator.clone(), keys, accepts_plain)?;
+        let keys = DataKeys::new(encryption_key.clone(), keys, accepts_plain)?;
         let work = work.map(|total| ReencryptionWork { place: Place::START, done: 0, total });
         Ok((EncryptionRecord::of(&keys, work)?, keys))
     }
@@ -132,15 +132,15 @@ impl EncryptionRecord {
     /// The record when everything is encrypted with the last data key.
     pub(super) fn finished(keys: &DataKeys) -> Result<(Self, DataKeys), Error> {
         let last = keys.keys.iter().next_back().map(|(number, key)| (*number, *key));
-        let keys = DataKeys::new(keys.operator.clone(), last.into_iter().collect(), false)?;
+        let keys = DataKeys::new(keys.encryption_key.clone(), last.into_iter().collect(), false)?;
         let record = EncryptionRecord { purges_journals: true, ..EncryptionRecord::of(&keys, None)? };
         Ok((record, keys))
     }
 
     fn of(keys: &DataKeys, work: Option<ReencryptionWork>) -> Result<Self, Error> {
-        let key_id = keys.operator.id();
+        let key_id = keys.encryption_key.id();
         let wrap = |(number, key): (&u32, &[u8; 32])| {
-            let wrapped = keys.operator.wrap(&purpose(&key_id, *number), key)?;
+            let wrapped = keys.encryption_key.wrap(&purpose(&key_id, *number), key)?;
             Ok(WrappedKey { number: *number, wrapped })
         };
         let data_keys = keys.keys.iter().map(wrap).collect::<Result<_, Error>>()?;
@@ -154,19 +154,19 @@ impl EncryptionRecord {
     }
 
     /// The data keys.
-    pub(super) fn unlock(&self, operator: &EncryptionKey) -> Result<DataKeys, Error> {
-        let given = operator.id();
+    pub(super) fn unlock(&self, encryption_key: &EncryptionKey) -> Result<DataKeys, Error> {
+        let given = encryption_key.id();
         if given != self.key_id {
             return Err(Error::engine(KeyRefused::Other { expected: self.key_id.clone(), given }));
         }
         let unwrap = |key: &WrappedKey| {
-            let unwrapped = operator.unwrap(&purpose(&self.key_id, key.number), &key.wrapped);
+            let unwrapped = encryption_key.unwrap(&purpose(&self.key_id, key.number), &key.wrapped);
             let damaged =
                 || Error::engine(format!("data key {} of the store is damaged; restore a backup", key.number));
             Ok((key.number, unwrapped.ok_or_else(damaged)?))
         };
         let keys = self.data_keys.iter().map(unwrap).collect::<Result<_, Error>>()?;
-        DataKeys::new(operator.clone(), keys, self.has_plain)
+        DataKeys::new(encryption_key.clone(), keys, self.has_plain)
     }
 
     pub(crate) fn state(&self) -> EncryptionState {

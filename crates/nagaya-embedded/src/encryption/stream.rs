@@ -1,6 +1,6 @@
 //! Files that are encrypted while they are written: backups.
 //!
-//! The head is a magic number, the id of the operator's key and a random key for this file, encrypted with the operator's key.
+//! The head is a magic number, the id of the encryption key and a random key for this file, encrypted with the encryption key.
 //! Then come parts of 64 KiB, each with a tag. The nonce of a part is its number, and whether it is the last one: a part that
 //! is missing, moved or repeated does not open, and neither does a file that was cut or extended.
 
@@ -46,10 +46,10 @@ pub(crate) struct EncryptingWriter<W> {
 }
 
 impl<W: Write> EncryptingWriter<W> {
-    pub(crate) fn new(mut out: W, operator: &EncryptionKey) -> Result<Self, Error> {
+    pub(crate) fn new(mut out: W, encryption_key: &EncryptionKey) -> Result<Self, Error> {
         let key = random_bytes::<32>()?;
         let mut head = [0; HEAD];
-        let content = [&ENCRYPTED_MAGIC[..], &operator.id_bytes(), &operator.wrap(PURPOSE, &key)?].concat();
+        let content = [&ENCRYPTED_MAGIC[..], &encryption_key.id_bytes(), &encryption_key.wrap(PURPOSE, &key)?].concat();
         head.copy_from_slice(&content);
         out.write_all(&head).map_err(|error| Error::engine(format!("cannot write: {error}")))?;
         let key = FileKey { cipher: XChaCha20Poly1305::new(&key.into()), head };
@@ -104,18 +104,18 @@ pub(crate) struct DecryptingReader<R> {
 
 impl<R: BufRead + Seek> DecryptingReader<R> {
     /// Reads from after the magic number.
-    pub(crate) fn after_magic(mut input: R, operator: Option<&EncryptionKey>) -> Result<Self, Error> {
+    pub(crate) fn after_magic(mut input: R, encryption_key: Option<&EncryptionKey>) -> Result<Self, Error> {
         let mut head = [0; HEAD];
         head[..ENCRYPTED_MAGIC.len()].copy_from_slice(ENCRYPTED_MAGIC);
         let cut = |_| Error::engine("the file ends within its head");
         input.read_exact(&mut head[ENCRYPTED_MAGIC.len()..]).map_err(cut)?;
         let (id, wrapped) = head[ENCRYPTED_MAGIC.len()..].split_at(EncryptionKey::ID_BYTES);
-        let operator = operator.ok_or_else(|| Error::engine(KeyRefused::Missing(hex(id))))?;
-        if operator.id_bytes() != id {
-            return Err(Error::engine(KeyRefused::Other { expected: hex(id), given: operator.id() }));
+        let encryption_key = encryption_key.ok_or_else(|| Error::engine(KeyRefused::Missing(hex(id))))?;
+        if encryption_key.id_bytes() != id {
+            return Err(Error::engine(KeyRefused::Other { expected: hex(id), given: encryption_key.id() }));
         }
         let damaged = || Error::engine("the key of the file is damaged");
-        let key = operator.unwrap(PURPOSE, wrapped).ok_or_else(damaged)?;
+        let key = encryption_key.unwrap(PURPOSE, wrapped).ok_or_else(damaged)?;
         let key = FileKey { cipher: XChaCha20Poly1305::new(&key.into()), head };
         Ok(DecryptingReader { input, key, number: 0, part: Vec::new(), read: 0, is_last: false })
     }

@@ -90,7 +90,7 @@ impl Health {
         let systems = self.systems.read().unwrap_or_else(PoisonError::into_inner);
         let mut found: Vec<SystemCounters> = Vec::new();
         for each in &*systems {
-            let (breaches, tokens) = (each.breaches(), each.verifier.checked());
+            let (breaches, tokens) = (each.breaches(), each.verifier.uncached_tokens());
             // The same system may be mounted at two paths.
             match found.iter_mut().find(|counters| counters.system == each.system) {
                 Some(counters) => {

@@ -20,7 +20,7 @@ pub(super) struct Verified {
     pub(super) caller: Arc<Caller>,
     pub(super) key: Arc<Key>,
     pub(super) issuer: Issuer,
-    /// The change of the revocations after which it was last found not to be revoked.
+    /// The generation of the revocation list that it was last compared with.
     unrevoked_at: AtomicU64,
 }
 
@@ -29,7 +29,7 @@ impl Verified {
         Verified { caller, key, issuer, unrevoked_at: AtomicU64::new(generation) }
     }
 
-    /// Whether it was compared with the revocations of this change.
+    /// Whether it was compared with this generation.
     pub(super) fn is_unrevoked_at(&self, generation: u64) -> bool {
         self.unrevoked_at.load(Ordering::Relaxed) == generation
     }

@@ -42,7 +42,7 @@ pub struct Verifier {
     max_key_age: Option<i64>,
     revocations: Arc<Revocations>,
     cache: Cache,
-    verified_count: AtomicU64,
+    uncached_count: AtomicU64,
 }
 
 /// The issuer, and the audiences that its tokens may have.
@@ -71,7 +71,7 @@ impl Verifier {
             max_key_age: Some(seconds(DAY) * 1_000),
             revocations: Arc::default(),
             cache: Cache::new(CACHE_BYTES),
-            verified_count: AtomicU64::new(0),
+            uncached_count: AtomicU64::new(0),
         }
     }
 
@@ -132,9 +132,9 @@ impl Verifier {
         !trusted.issuer.has_failed()
     }
 
-    /// How many tokens have been verified so far, and not found in the cache.
-    pub fn checked(&self) -> u64 {
-        self.verified_count.load(Ordering::Relaxed)
+    /// How many tokens were not in the cache so far, accepted or refused.
+    pub fn uncached_tokens(&self) -> u64 {
+        self.uncached_count.load(Ordering::Relaxed)
     }
 
     /// The caller that a token names.
@@ -185,9 +185,9 @@ impl Verifier {
         is_unrevoked
     }
 
-    /// The caller that a token names which is not known.
+    /// Verifies a token that is not in the cache.
     pub(crate) async fn verify(&self, token: &str) -> Result<Arc<Caller>, Problem> {
-        self.verified_count.fetch_add(1, Ordering::Relaxed);
+        self.uncached_count.fetch_add(1, Ordering::Relaxed);
         let unverified = Unverified::parse(token)?;
         // The trusted issuer is named.
         let name = unverified.issuer()?;

@@ -20,7 +20,7 @@ pub(crate) use self::{
 };
 use self::{
     client_network::network_of_text,
-    quota::{Rate, TenantQuota},
+    quota::{KeyedQuota, Rate},
 };
 use crate::{Problem, ProblemCode, identity::Caller};
 
@@ -122,7 +122,7 @@ pub(crate) struct SystemLimits {
     /// Of all systems.
     unread: Arc<UnreadBytes>,
     /// By client address.
-    failed_authentications: TenantQuota,
+    failed_authentications: KeyedQuota,
 }
 
 impl SystemLimits {
@@ -130,17 +130,17 @@ impl SystemLimits {
         let rates = limits.tenant_rates.iter().map(|(tenant, rate)| (tenant.clone(), Rate::per_second(*rate)));
         let overrides: BTreeMap<_, _> = rates.collect();
         let requests = || {
-            TenantQuota::new(Rate::per_second(limits.tenant_rate), limits.tenant_concurrent)
+            KeyedQuota::new(Rate::per_second(limits.tenant_rate), limits.tenant_concurrent)
                 .with_max_unread(limits.tenant_answer_bytes)
         };
-        let streams = || TenantQuota::new(Rate::default(), limits.tenant_streams);
+        let streams = || KeyedQuota::new(Rate::default(), limits.tenant_streams);
         SystemLimits {
             body_bytes: limits.body_bytes,
             requests: CallerQuota { tenants: requests().with_overrides(overrides), ..CallerQuota::new(requests) },
             streams: CallerQuota::new(streams),
             all_streams: Arc::new(Semaphore::new(limits.streams.min(Semaphore::MAX_PERMITS))),
             unread: Arc::clone(unread),
-            failed_authentications: TenantQuota::new(Rate::per_minute(limits.failed_authentications), usize::MAX),
+            failed_authentications: KeyedQuota::new(Rate::per_minute(limits.failed_authentications), usize::MAX),
         }
     }
 
@@ -218,13 +218,13 @@ pub(crate) struct StreamPermit {
 /// A quota of tenants, of users whose token names no tenant, and of visitors by their addresses.
 #[derive(Debug)]
 struct CallerQuota {
-    tenants: TenantQuota,
-    users: TenantQuota,
-    visitors: TenantQuota,
+    tenants: KeyedQuota,
+    users: KeyedQuota,
+    visitors: KeyedQuota,
 }
 
 impl CallerQuota {
-    fn new(quota: impl Fn() -> TenantQuota) -> Self {
+    fn new(quota: impl Fn() -> KeyedQuota) -> Self {
         CallerQuota { tenants: quota(), users: quota(), visitors: quota() }
     }
 

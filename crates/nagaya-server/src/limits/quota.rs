@@ -1,6 +1,6 @@
-//! The quota of each tenant: requests per second, and requests at the same time.
+//! The quota of each key, such as a tenant, a user or a client address: requests per second, and requests at the same time.
 //!
-//! The rate is limited by the generic cell rate algorithm, which needs one number per tenant. The crate `governor` brings
+//! The rate is limited by the generic cell rate algorithm, which needs one number per key. The crate `governor` brings
 //! timers, futures and a clock of its own for it, and does not count requests in flight; hence this one.
 
 use std::{
@@ -19,23 +19,23 @@ use super::unread::UnreadBytes;
 
 /// The usual burst: as many requests at once as the rate allows in this time.
 pub(super) const BURST: Duration = Duration::from_secs(2);
-/// How long a refused tenant counts as over its quota.
+/// How long a key whose request was refused counts as over its quota.
 const OVER_QUOTA_PERIOD: Duration = Duration::from_secs(60);
-/// Below this many tenants, idle ones are not removed.
-const MIN_TENANTS: usize = 1_024;
+/// Below this many keys, idle ones are not removed.
+const MIN_KEYS: usize = 1_024;
 
-/// The quota that each tenant has, and what all tenants use of it now.
+/// The quota that each key has, and what all keys use of it now.
 #[derive(Debug)]
-pub(super) struct TenantQuota {
+pub(super) struct KeyedQuota {
     rate: Rate,
-    /// Tenants with a rate of their own.
+    /// Keys with a rate of their own.
     overrides: BTreeMap<String, Rate>,
     concurrent: usize,
-    /// Bytes of answers that a tenant may not have read yet.
+    /// Bytes of answers that a key may have unread.
     max_unread: usize,
     started: Instant,
     usage: DashMap<String, Arc<Usage>>,
-    /// With this many tenants, idle ones are removed.
+    /// With this many keys, idle ones are removed.
     sweep_at: AtomicUsize,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Refusal {
     pub(crate) status: Option<RateStatus>,
 }
 
-/// What one tenant uses now.
+/// What one key uses now.
 #[derive(Debug)]
 struct Usage {
     rate: Rate,
@@ -104,12 +104,12 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// What is left of the tenant's rate; `None` if it has no limit.
+    /// What is left of the key's rate; `None` if it has no limit.
     pub(crate) fn rate_status(&self) -> Option<RateStatus> {
         self.status
     }
 
-    /// The answers that the tenant has not read yet.
+    /// The answers of the key that have not been read yet.
     pub(super) fn unread(&self) -> &Arc<UnreadBytes> {
         &self.usage.unread
     }
@@ -121,51 +121,43 @@ impl Drop for Permit {
     }
 }
 
-impl TenantQuota {
+impl KeyedQuota {
     pub(super) fn new(rate: Rate, concurrent: usize) -> Self {
-        let (overrides, sweep_at) = (BTreeMap::new(), AtomicUsize::new(MIN_TENANTS));
+        let (overrides, sweep_at) = (BTreeMap::new(), AtomicUsize::new(MIN_KEYS));
         let max_unread = usize::MAX;
-        TenantQuota {
-            rate,
-            overrides,
-            concurrent,
-            max_unread,
-            started: Instant::now(),
-            usage: DashMap::new(),
-            sweep_at,
-        }
+        KeyedQuota { rate, overrides, concurrent, max_unread, started: Instant::now(), usage: DashMap::new(), sweep_at }
     }
 
-    /// The same with other rates for some tenants.
+    /// The same with other rates for some keys.
     #[must_use]
     pub(super) fn with_overrides(mut self, overrides: BTreeMap<String, Rate>) -> Self {
         self.overrides = overrides;
         self
     }
 
-    /// The same with a limit of unread bytes for each tenant.
+    /// The same with a limit of unread bytes for each key.
     #[must_use]
     pub(super) fn with_max_unread(mut self, bytes: usize) -> Self {
         self.max_unread = bytes;
         self
     }
 
-    /// A permit for a request of this tenant.
-    pub(super) fn acquire(&self, name: &str) -> Result<Permit, Refusal> {
-        self.acquire_at(name, self.started.elapsed())
+    /// A permit for a request of this key.
+    pub(super) fn acquire(&self, key: &str) -> Result<Permit, Refusal> {
+        self.acquire_at(key, self.started.elapsed())
     }
 
-    /// How long a tenant has to wait for its next permit, if it has used up its rate.
-    pub(super) fn exhausted(&self, name: &str) -> Option<Duration> {
+    /// How long a key has to wait for its next permit, if it has used up its rate.
+    pub(super) fn exhausted(&self, key: &str) -> Option<Duration> {
         let now = nanos(self.started.elapsed());
-        let usage = self.usage.get(name)?;
+        let usage = self.usage.get(key)?;
         let next = usage.used_until.load(Relaxed).max(now).saturating_add(usage.rate.spacing);
         next.checked_sub(now.saturating_add(usage.rate.burst)).filter(|wait| *wait > 0).map(Duration::from_nanos)
     }
 
-    fn acquire_at(&self, name: &str, now: Duration) -> Result<Permit, Refusal> {
+    fn acquire_at(&self, key: &str, now: Duration) -> Result<Permit, Refusal> {
         let now = nanos(now);
-        let usage = self.usage_of(name, now);
+        let usage = self.usage_of(key, now);
         if usage.in_flight.fetch_add(1, Relaxed) >= self.concurrent {
             usage.in_flight.fetch_sub(1, Relaxed);
             usage.refused_at.store(now.max(1), Relaxed);
@@ -188,7 +180,7 @@ impl TenantQuota {
         }
     }
 
-    /// How many tenants were refused a request in the last minute.
+    /// How many keys were refused a request in the last minute.
     pub(super) fn over_quota(&self) -> usize {
         self.over_quota_at(self.started.elapsed())
     }
@@ -198,23 +190,23 @@ impl TenantQuota {
         self.usage.iter().filter(|usage| usage.was_refused(now)).count()
     }
 
-    fn usage_of(&self, name: &str, now: u64) -> Arc<Usage> {
-        if let Some(usage) = self.usage.get(name) {
+    fn usage_of(&self, key: &str, now: u64) -> Arc<Usage> {
+        if let Some(usage) = self.usage.get(key) {
             return Arc::clone(&usage);
         }
         if self.usage.len() >= self.sweep_at.load(Relaxed) {
             self.remove_idle(now);
         }
-        let rate = self.overrides.get(name).copied().unwrap_or(self.rate);
-        Arc::clone(&self.usage.entry(name.to_owned()).or_insert_with(|| Arc::new(Usage::new(rate, self.max_unread))))
+        let rate = self.overrides.get(key).copied().unwrap_or(self.rate);
+        Arc::clone(&self.usage.entry(key.to_owned()).or_insert_with(|| Arc::new(Usage::new(rate, self.max_unread))))
     }
 
-    /// Removes tenants that use nothing. One that sends a request at this moment may get it for free, once.
+    /// Removes keys that use nothing. One that sends a request at this moment may get it for free, once.
     fn remove_idle(&self, now: u64) {
         let is_active = |usage: &Usage| usage.in_flight.load(Relaxed) > 0 || usage.used_until.load(Relaxed) > now;
         self.usage.retain(|_, usage| is_active(usage) || usage.was_refused(now));
-        // Twice what is left: a sweep is amortized over as many new tenants.
-        self.sweep_at.store(self.usage.len().saturating_mul(2).max(MIN_TENANTS), Relaxed);
+        // Twice what is left: a sweep is amortized over as many new keys.
+        self.sweep_at.store(self.usage.len().saturating_mul(2).max(MIN_KEYS), Relaxed);
     }
 }
 
@@ -259,13 +251,13 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn quota(rate: u32, concurrent: usize) -> TenantQuota {
-        TenantQuota::new(Rate::per_second(rate), concurrent)
+    fn quota(rate: u32, concurrent: usize) -> KeyedQuota {
+        KeyedQuota::new(Rate::per_second(rate), concurrent)
     }
 
     /// How many of these requests at one instant are admitted.
-    fn admitted(quota: &TenantQuota, name: &str, now: Duration, requests: usize) -> usize {
-        (0..requests).filter(|_| quota.acquire_at(name, now).is_ok()).count()
+    fn admitted(quota: &KeyedQuota, key: &str, now: Duration, requests: usize) -> usize {
+        (0..requests).filter(|_| quota.acquire_at(key, now).is_ok()).count()
     }
 
     #[test]
@@ -360,7 +352,7 @@ mod tests {
             // A new tenant each millisecond, each idle again ten milliseconds later.
             let _ = quota.acquire_at(&at.to_string(), SECOND + Duration::from_millis(at.into()));
         }
-        assert!(quota.usage.len() <= MIN_TENANTS + 1, "{} are kept", quota.usage.len());
+        assert!(quota.usage.len() <= MIN_KEYS + 1, "{} are kept", quota.usage.len());
         assert!(quota.usage.contains_key("busy"), "a tenant with a request in flight is kept");
         drop(in_flight);
     }

@@ -166,7 +166,7 @@ impl Metrics {
         let connections = registered(&mut registry, "connections", "Open connections");
         let help = "Items that a read returned from behind another wall: anything but 0 is an alarm";
         let breaches = registered(&mut registry, "wall_breaches", help);
-        let help = "Tokens that were verified; all others were in the cache";
+        let help = "Tokens that were not in the cache, accepted or refused";
         let tokens = registered(&mut registry, "tokens_checked", help);
         let help = "Log lines that were dropped, because the reader was too slow";
         let dropped = registered(&mut registry, "log_lines_dropped", help);

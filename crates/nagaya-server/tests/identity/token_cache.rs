@@ -15,12 +15,12 @@ async fn a_cached_token_is_not_verified_again() {
     let first = verifier.caller(&token).await.expect("the token is good");
     let second = verifier.caller(&token).await.expect("the token is good");
     assert!(Arc::ptr_eq(&first, &second));
-    assert_eq!(verifier.checked(), 1);
+    assert_eq!(verifier.uncached_tokens(), 1);
     // Another token of the same user is verified.
     let other = key.sign(&provider.claims_with(json!({ "tenantId": "t2" })));
     assert_eq!(outcome(&verifier, &other).await, "u1@t2 admin");
     assert_eq!(outcome(&verifier, &token).await, "u1@t1 admin");
-    assert_eq!(verifier.checked(), 2);
+    assert_eq!(verifier.uncached_tokens(), 2);
 }
 
 #[tokio::test]
@@ -32,7 +32,7 @@ async fn a_cached_token_still_expires() {
     assert_eq!(outcome(&verifier, &token).await, "u1@t1 admin");
     hand.pass(129);
     assert_eq!(outcome(&verifier, &token).await, "u1@t1 admin");
-    assert_eq!(verifier.checked(), 1);
+    assert_eq!(verifier.uncached_tokens(), 1);
     hand.pass(1);
     assert_eq!(outcome(&verifier, &token).await, "401 bad_token: The token has expired.");
 }
@@ -46,7 +46,7 @@ async fn a_refused_token_is_not_cached() {
     for _ in 0..2 {
         assert_eq!(outcome(&verifier, &early).await, "401 bad_token: The token is not valid yet.");
     }
-    assert_eq!(verifier.checked(), 2);
+    assert_eq!(verifier.uncached_tokens(), 2);
     hand.pass(30);
     assert_eq!(outcome(&verifier, &early).await, "u1@t1 admin");
 }

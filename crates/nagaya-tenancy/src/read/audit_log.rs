@@ -87,7 +87,7 @@ async fn log_page(
     let ended = span(to).min(span(state.settings.clock.millis()) + 1);
     for span in started.max(FIRST_SPAN)..=ended {
         loop {
-            let query = Query::table(state.operator_log_table().name, partition(span))
+            let query = Query::table(&state.operator_log_table().name, partition(span))
                 .sort(SortCondition::Between(sort_key(from).into(), sort_key(to).into()))
                 .limit(PAGE - entries.len());
             let page = state.store.query(Query { after: after.take(), ..query }).await?;

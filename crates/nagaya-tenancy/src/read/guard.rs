@@ -21,7 +21,7 @@ pub(crate) struct PageGuard<'s> {
     /// The partition of all the tenant's items, where there is one.
     partition: Option<String>,
     /// Holds for the user's own items, if the user may read those only.
-    own: Option<Condition>,
+    user_condition: Option<Condition>,
 }
 
 impl<'s> PageGuard<'s> {
@@ -30,14 +30,15 @@ impl<'s> PageGuard<'s> {
         // The wall of an index can be narrower than its entity's.
         let per_tenant = is_per_tenant(compiled.entity.wall) || is_per_tenant(state.design.wall_of(access));
         let partition = scope.tenant().and_then(|tenant| compiled.tenant_partition(tenant));
-        let own = session.own_condition(compiled, Verb::Read);
-        PageGuard { state, scope, compiled, per_tenant, partition, own }
+        let user_condition = session.user_condition(compiled, Verb::Read);
+        PageGuard { state, scope, compiled, per_tenant, partition, user_condition }
     }
 
     /// An item of the page; `None` if it is deleted, another user's, or one of the layer's own.
     pub(crate) fn admit(&self, item: Item) -> Result<Option<Item>, Error> {
         if self.admits(&item) {
-            let is_own = |item: &Item| self.own.as_ref().is_none_or(|own| own.is_satisfied_by(item));
+            let is_own =
+                |item: &Item| self.user_condition.as_ref().is_none_or(|condition| condition.is_satisfied_by(item));
             return Ok(Some(item).filter(|item| !self.compiled.is_deleted(item) && is_own(item)));
         }
         if self.compiled.is_internal(&item) { Ok(None) } else { Err(self.state.breach(self.compiled, &item)) }

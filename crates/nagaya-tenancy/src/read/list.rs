@@ -38,9 +38,9 @@ impl Session {
         };
         query.after = after;
         // Other users' items are left out by the store, and by the guard.
-        let own = self.own_condition(compiled, Verb::Read);
-        let is_limited = own.is_some();
-        query.filter = query.filter.into_iter().chain(own).reduce(Condition::and);
+        let user_condition = self.user_condition(compiled, Verb::Read);
+        let is_limited = user_condition.is_some();
+        query.filter = query.filter.into_iter().chain(user_condition).reduce(Condition::and);
         let guard = PageGuard::new(self, access, compiled);
         if counts {
             return self.count(&guard, query).await;
@@ -50,15 +50,15 @@ impl Session {
         // Where tenants share a partition, a cursor of the store would tell that others have items there. There the page has a
         // cursor only if one of the caller's own items follows, or if so many items of others lie between that looking for one
         // would take too long. The same holds for users who see their own items only.
-        let shared = design.wall_of(access) == Wall::Attribute || is_limited;
+        let hides_others = design.wall_of(access) == Wall::Attribute || is_limited;
         // A single item has no next page: it is looked for to the end. The items on the way are the tenant's own, as the checker
         // ensures; the same holds for a count.
         let rounds = if access.returns == ResultKind::One { usize::MAX } else { MAX_STORE_PAGES };
-        let reach = records_to_find(access, list, shared);
-        let mut records = Vec::with_capacity(reach.min(MIN_FILTERED_PAGE_SIZE));
+        let to_find = records_to_find(access, list, hides_others);
+        let mut records = Vec::with_capacity(to_find.min(MIN_FILTERED_PAGE_SIZE));
         let (mut next, mut bytes, mut is_full) = (None, 0, false);
         for round in 0..rounds {
-            let missing = reach - records.len();
+            let missing = to_find - records.len();
             if round == 1 {
                 bytes = records.iter().map(|record: &Record| record.item().size()).sum();
             }
@@ -77,7 +77,7 @@ impl Session {
                         break;
                     }
                     records.push(Record::new(Arc::clone(compiled), item).only(projection));
-                    if records.len() == reach {
+                    if records.len() == to_find {
                         break;
                     }
                 }
@@ -87,12 +87,12 @@ impl Session {
                 next = records.last().and_then(|record| self.position(access, compiled, record.item()));
             }
             match &next {
-                Some(position) if records.len() < reach && !is_full => query.after = Some(position.clone()),
+                Some(position) if records.len() < to_find && !is_full => query.after = Some(position.clone()),
                 _ => break,
             }
         }
-        let is_cut_short = records.len() < reach && !is_full && next.is_some();
-        if shared && !is_cut_short {
+        let is_cut_short = records.len() < to_find && !is_full && next.is_some();
+        if hides_others && !is_cut_short {
             let more = records.len() > wanted || is_full;
             records.truncate(wanted);
             let last = records.last().filter(|_| more);
@@ -131,8 +131,8 @@ impl Session {
     }
 
     /// Holds for items of the session's tenant; `None` if it has no tenant or the entity has none.
-    pub(super) fn own_items(&self, compiled: &CompiledEntity) -> Option<Condition> {
-        own_items(&self.scope, compiled)
+    pub(super) fn tenant_condition(&self, compiled: &CompiledEntity) -> Option<Condition> {
+        tenant_condition(&self.scope, compiled)
     }
 
     fn check_parameters(&self, access: &AccessPattern, list: &List) -> Result<(), Error> {
@@ -178,7 +178,7 @@ impl Session {
         [self.scope.tenant().unwrap_or_default(), &design.name, &access.name, order].into_iter().for_each(&mut add);
         parameters.into_iter().flat_map(|(name, value)| [name, value]).for_each(|part| add(part));
         let entity = self.state.compiled(&design.entities[access.entity].name);
-        if entity.is_ok_and(|compiled| self.own_condition(compiled, Verb::Read).is_some()) {
+        if entity.is_ok_and(|compiled| self.user_condition(compiled, Verb::Read).is_some()) {
             add(&self.principal.user);
             add(self.principal.issuer.as_deref().unwrap_or_default());
         }
@@ -210,10 +210,10 @@ pub fn list_query(design: &Design, base: &str, tenant: &str, list: &List) -> Res
         design.query_outline(access, given.as_slice())
     };
     let query = store_query(design, &scope, access, &compiled, list, asked);
-    let shared = design.wall_of(access) == Wall::Attribute;
+    let hides_others = design.wall_of(access) == Wall::Attribute;
     Ok(query.map(|query| {
-        let limit =
-            (access.returns != ResultKind::Count).then(|| read_limit(&query, records_to_find(access, list, shared)));
+        let to_find = records_to_find(access, list, hides_others);
+        let limit = (access.returns != ResultKind::Count).then(|| read_limit(&query, to_find));
         Query { limit, ..query }
     }))
 }
@@ -276,7 +276,7 @@ fn store_query(
     let conditions = [
         asked.discriminator.map(|(attribute, value)| Condition::equal(attribute.as_str(), value)),
         asked.filter.as_ref().map(values::condition),
-        own_items(scope, compiled).filter(|_| shared),
+        tenant_condition(scope, compiled).filter(|_| shared),
         compiled.soft_deleted.clone().map(|deleted| Condition::Not(Box::new(deleted))),
     ];
     Some(Query {
@@ -291,7 +291,7 @@ fn store_query(
     })
 }
 
-fn own_items(scope: &Scope, compiled: &CompiledEntity) -> Option<Condition> {
+fn tenant_condition(scope: &Scope, compiled: &CompiledEntity) -> Option<Condition> {
     Some(Condition::equal(values::path(compiled.entity.tenant.as_deref()?), scope.tenant()?))
 }
 
@@ -303,10 +303,10 @@ fn page_size(access: &AccessPattern, list: &List) -> usize {
     }
 }
 
-/// The number of records that a page looks for: one more where the caller shares a partition with others, to know whether the
-/// caller has more.
-fn records_to_find(access: &AccessPattern, list: &List, shared: bool) -> usize {
-    page_size(access, list) + usize::from(shared && access.returns == ResultKind::Many)
+/// The number of records that a page looks for: one more where the list hides items of others, to know whether the caller has
+/// more.
+fn records_to_find(access: &AccessPattern, list: &List, hides_others: bool) -> usize {
+    page_size(access, list) + usize::from(hides_others && access.returns == ResultKind::Many)
 }
 
 /// The number of items that the store reads to find this many records.

@@ -85,7 +85,7 @@ impl Session {
                 let Some(access) = self.state.design.access_pattern(access) else { return Ok(none) };
                 let Some(mut query) = self.query(access, child, &list)? else { return Ok(none) };
                 // An index that all tenants share is asked for the items of this one.
-                query.filter = query.filter.into_iter().chain(self.own_items(child)).reduce(Condition::and);
+                query.filter = query.filter.into_iter().chain(self.tenant_condition(child)).reduce(Condition::and);
                 query.limit = Some(PAGE);
                 query.after = after;
                 let page = self.state.store.query(query).await?;

@@ -76,8 +76,8 @@ impl Plan {
             let exists = session.scope.ownership_condition(target, &key).and(Condition::absent(DELETING));
             let not_deleted = target.soft_deleted.clone().map(|deleted| Condition::Not(Box::new(deleted)));
             // What the caller may not read does not exist: the answer is the same.
-            let own = session.own_condition(target, Verb::Read);
-            let exists = not_deleted.into_iter().chain(own).fold(exists, Condition::and);
+            let readable = session.user_condition(target, Verb::Read);
+            let exists = not_deleted.into_iter().chain(readable).fold(exists, Condition::and);
             let on_failure = OnFailure::NoReference { field: field.name.clone(), entity: reference.entity.clone() };
             self.writes.push((Write::condition_check(&target.table, key, exists), on_failure));
         }

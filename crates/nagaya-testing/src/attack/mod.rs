@@ -17,7 +17,7 @@ use nagaya_design::Design;
 use nagaya_embedded::EmbeddedStore;
 use nagaya_server::{
     Claims, Grant, Issuer, Limits, LocalIssuer, Operation, RequestHandler, Route, Server, System, Verifier, document,
-    routes,
+    positional, routes,
 };
 use nagaya_store::{Clock, StoreFuture};
 use nagaya_tenancy::{Nagaya, Principal};
@@ -29,13 +29,13 @@ use self::client::HttpClient;
 /// The attack suite through a server.
 pub struct HttpGateway {
     make_system: Box<dyn Fn(&Nagaya) -> System + Send + Sync>,
-    /// Whether the system has an extension.
+    /// Whether the system has rules of its own, so that an attack may be refused for another reason than the expected one.
     has_rules: bool,
     /// Whether the attacker has no token.
     is_visitor: bool,
     /// Routes that are not called, as `POST /path`.
     left_out: &'static [&'static str],
-    /// The routes of the system, and those that were called: parameters have no names.
+    /// The routes of the system, and those that were called: parameters are named by position.
     served_routes: Mutex<BTreeSet<String>>,
     called_routes: Arc<Mutex<BTreeSet<String>>>,
 }
@@ -187,12 +187,6 @@ async fn serve(app: RequestHandler, listener: TcpListener) {
         async move { app.answer("127.0.0.1", request).await }
     };
     axum::serve(listener, axum::Router::new().fallback(answer)).await.expect("it serves");
-}
-
-/// A path whose parameters have no names.
-fn positional(path: &str) -> String {
-    let part = |part: &str| if part.starts_with('{') { "{}".to_owned() } else { part.to_owned() };
-    path.split('/').map(part).collect::<Vec<_>>().join("/")
 }
 
 fn is_stream(operation: &Json) -> bool {

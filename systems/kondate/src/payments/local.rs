@@ -120,26 +120,25 @@ impl PaymentProvider for LocalPayments {
 
     fn cancel<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, SubscriptionStatus> {
         let now = self.clock.millis();
-        let standing = parse_subscription(subscription).map(|found| {
+        let status = parse_subscription(subscription).map(|found| {
             let until = found.until.unwrap_or(found.status_at(now).period_end);
             Subscription { until: Some(until), ..found }.status_at(now)
         });
-        Box::pin(async { standing })
+        Box::pin(async { status })
     }
 
     fn resume<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, SubscriptionStatus> {
         let now = self.clock.millis();
-        let standing =
-            parse_subscription(subscription).and_then(|found| match found.status_at(now).state.is_running() {
-                true => Ok(Subscription { until: None, ..found }.status_at(now)),
-                false => Err(declined("The subscription has ended.")),
-            });
-        Box::pin(async { standing })
+        let status = parse_subscription(subscription).and_then(|found| match found.status_at(now).state.is_running() {
+            true => Ok(Subscription { until: None, ..found }.status_at(now)),
+            false => Err(declined("The subscription has ended.")),
+        });
+        Box::pin(async { status })
     }
 
     fn subscription_status<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, SubscriptionStatus> {
-        let standing = parse_subscription(subscription).map(|found| found.status_at(self.clock.millis()));
-        Box::pin(async { standing })
+        let status = parse_subscription(subscription).map(|found| found.status_at(self.clock.millis()));
+        Box::pin(async { status })
     }
 }
 
@@ -225,9 +224,9 @@ mod tests {
     fn the_status_of_a_subscription_is_derived_from_its_id() {
         let start = ulid_millis(KEY).expect("a ULID");
         let check = |id: &str, days: i64, state: SubscriptionState, end: i64| {
-            let standing = Subscription::parse(id).expect("an id").status_at(start + days * DAY_MILLIS);
-            assert_eq!((standing.state, standing.period_end), (state, start + end * DAY_MILLIS), "{id} after {days}");
-            assert_eq!(standing.subscription, id);
+            let status = Subscription::parse(id).expect("an id").status_at(start + days * DAY_MILLIS);
+            assert_eq!((status.state, status.period_end), (state, start + end * DAY_MILLIS), "{id} after {days}");
+            assert_eq!(status.subscription, id);
         };
         let (paid, trial, unpaid) =
             (format!("sub_{KEY}_paid"), format!("sub_{KEY}_trial"), format!("sub_{KEY}_unpaid"));

@@ -39,7 +39,7 @@ const SUBSCRIPTION_ENTITY: &str = "subscription";
 const CURRENCY: &str = "JPY";
 /// Descriptions of the error statuses in the OpenAPI document.
 const DECLINED_DESCRIPTION: &str = "The provider declines, and says why. Code: `payment_declined`.";
-const BAD_STANDING_DESCRIPTION: &str = "The provider reports an impossible state. Code: `bad_standing`.";
+const IMPOSSIBLE_STATUS_DESCRIPTION: &str = "The provider reports an impossible state. Code: `bad_standing`.";
 
 /// What payments need besides the store.
 #[derive(Debug, Clone)]
@@ -55,7 +55,7 @@ pub(crate) fn routes(design: &Design, payments: &PaymentSettings) -> Vec<CustomR
     let change = |route: CustomRoute| {
         let route =
             route.requires_permission(SUBSCRIPTION_ENTITY, Verb::Update).answers(200, Some(subscription.clone()));
-        route.also_answers(402, DECLINED_DESCRIPTION).also_answers(502, BAD_STANDING_DESCRIPTION)
+        route.also_answers(402, DECLINED_DESCRIPTION).also_answers(502, IMPOSSIBLE_STATUS_DESCRIPTION)
     };
     let post = Method::POST;
     let plans = payments.plans.clone();
@@ -90,7 +90,7 @@ pub(crate) fn routes(design: &Design, payments: &PaymentSettings) -> Vec<CustomR
         .requires_permission(METHOD_ENTITY, Verb::Delete)
         .answers(204, None)
         .also_answers(402, DECLINED_DESCRIPTION)
-        .also_answers(502, BAD_STANDING_DESCRIPTION),
+        .also_answers(502, IMPOSSIBLE_STATUS_DESCRIPTION),
         route(payments, &post, "/purchases", purchases::BUY_SUMMARY, purchases::buy)
             .requires_permission(PURCHASE_ENTITY, Verb::Create)
             .parameter(json!({
@@ -108,7 +108,7 @@ pub(crate) fn routes(design: &Design, payments: &PaymentSettings) -> Vec<CustomR
             .body(start::schema(design, &payments.plans))
             .answers(201, Some(subscription.clone()))
             .also_answers(402, DECLINED_DESCRIPTION)
-            .also_answers(502, BAD_STANDING_DESCRIPTION),
+            .also_answers(502, IMPOSSIBLE_STATUS_DESCRIPTION),
         change(route(payments, &post, "/subscription/cancel", subscription::CANCEL_SUMMARY, subscription::cancel)),
         change(route(payments, &post, "/subscription/resume", subscription::RESUME_SUMMARY, subscription::resume)),
         change(route(payments, &post, "/subscription/refresh", subscription::REFRESH_SUMMARY, subscription::refresh)),

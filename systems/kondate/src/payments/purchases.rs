@@ -54,17 +54,17 @@ pub(super) async fn buy(call: PaymentCall) -> Result<Answer, Problem> {
     let key = call.http.idempotency_key()?.ok_or_else(idempotency_key_required)?;
     let request = serde_json::to_string(&call.http.body).unwrap_or_default();
 
-    let note = async |name: &str| call.tenant.side_record(PURCHASE_ENTITY, RecordOwner::Tenant, name).await;
+    let record_named = async |name: &str| call.tenant.side_record(PURCHASE_ENTITY, RecordOwner::Tenant, name).await;
     let mut retry = Retry::default();
     loop {
         retry.attempt().await?;
         let wallet = call.without_pending_payment().await?;
         // The key was not used yet.
-        if let Some(slip) = note(&receipt_record_name(key)).await? {
-            return call.earlier_result(&slip, &request).await;
+        if let Some(receipt) = record_named(&receipt_record_name(key)).await? {
+            return call.earlier_result(&receipt, &request).await;
         }
         // The item was not bought with another key. A concurrent purchase from here on changes the wallet that was read before.
-        let bought = match note(&bought_record_name(&order.target_type, &order.target_id)).await? {
+        let bought = match record_named(&bought_record_name(&order.target_type, &order.target_id)).await? {
             Some(bought) => call.lasting_purchase(&bought).await?,
             None => None,
         };
@@ -141,11 +141,11 @@ impl PendingPurchase {
     pub(super) async fn complete(&self, call: &PaymentCall, wallet: &Wallet) -> Result<(), Problem> {
         let Purchase { purchased_at, purchase_id, .. } = &self.purchase;
         let mut item = object_fields(json!(self.purchase));
-        let mut slip = json!({ "request": self.request, "purchasedAt": purchased_at, "purchaseId": purchase_id });
+        let mut receipt = json!({ "request": self.request, "purchasedAt": purchased_at, "purchaseId": purchase_id });
         let paid = self.charge(call).await?;
         match &paid {
-            Ok(charge) => slip["charge"] = json!(charge.as_ref().map(|ChargeId(id)| id)),
-            Err(reason) => slip["declined"] = json!(reason),
+            Ok(charge) => receipt["charge"] = json!(charge.as_ref().map(|ChargeId(id)| id)),
+            Err(reason) => receipt["declined"] = json!(reason),
         }
         item.insert("status".to_owned(), if paid.is_ok() { "paid" } else { "failed" }.into());
 
@@ -154,10 +154,11 @@ impl PendingPurchase {
             PURCHASE_ENTITY,
             RecordOwner::Tenant,
             &receipt_record_name(&self.key),
-            Some(object_fields(slip)),
+            Some(object_fields(receipt)),
             None,
         );
-        let set = if paid.is_ok() { self.add_receipt(self.add_bought_record(call, set).await?) } else { set };
+        let set =
+            if paid.is_ok() { self.add_receipt_notification(self.add_bought_record(call, set).await?) } else { set };
         commit_or_lost_race(set).await.map(drop)
     }
 
@@ -185,7 +186,7 @@ impl PendingPurchase {
         Ok(set.side_record(PURCHASE_ENTITY, RecordOwner::Tenant, &name, Some(by), refunded.as_ref()))
     }
 
-    fn add_receipt(&self, set: ChangeSet) -> ChangeSet {
+    fn add_receipt_notification(&self, set: ChangeSet) -> ChangeSet {
         let Purchase { title, amount, currency, .. } = &self.purchase;
         let paid = if *amount == 0 { "Free of charge.".to_owned() } else { format!("Paid: {amount} {currency}.") };
         set.create("notification", notification_fields("receipt", title, &paid))
@@ -234,12 +235,12 @@ impl PaymentCall {
     }
 
     /// The result of a purchase, for a repeated request.
-    async fn earlier_result(&self, slip: &SideRecord, request: &str) -> Result<Answer, Problem> {
-        let text = |name: &str| slip.text(name).unwrap_or_default();
+    async fn earlier_result(&self, receipt: &SideRecord, request: &str) -> Result<Answer, Problem> {
+        let text = |name: &str| receipt.text(name).unwrap_or_default();
         if text("request") != request {
             return Err(Error::from(ErrorKind::IdempotencyKeyReused).into());
         }
-        if let Some(reason) = slip.text("declined") {
+        if let Some(reason) = receipt.text("declined") {
             return Err(PaymentError::Declined(reason.to_owned()).into());
         }
         let (at, id) = (text("purchasedAt"), text("purchaseId"));

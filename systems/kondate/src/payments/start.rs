@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 
 use super::{
     PaymentCall, PaymentError, SUBSCRIPTION_ENTITY, SubscriptionPlan, SubscriptionPlans, SubscriptionStatus,
-    subscription::{Subscription, SubscriptionNotice, bad_standing},
+    subscription::{Subscription, SubscriptionNotice, impossible_status},
     wallet::{PendingPayment, Wallet, commit_or_lost_race},
 };
 use crate::product::object_fields;
@@ -89,7 +89,7 @@ impl From<StartError> for Problem {
     fn from(why: StartError) -> Self {
         match why {
             StartError::Declined(reason) => PaymentError::Declined(reason).into(),
-            StartError::Impossible => bad_standing(),
+            StartError::Impossible => impossible_status(),
         }
     }
 }
@@ -109,9 +109,9 @@ impl Start {
         let started = match answer {
             Err(PaymentError::Unavailable) => return Err(PaymentError::Unavailable.into()),
             Err(PaymentError::Declined(reason)) => Err(StartError::Declined(reason)),
-            Ok(standing) if standing.state.is_running() => Ok(standing),
-            Ok(standing) => {
-                tracing::error!(?standing, "the payment provider reports a new subscription as canceled");
+            Ok(status) if status.state.is_running() => Ok(status),
+            Ok(status) => {
+                tracing::error!(?status, "the payment provider reports a new subscription as canceled");
                 Err(StartError::Impossible)
             }
         };
@@ -121,7 +121,7 @@ impl Start {
         while wallet.has(|act| matches!(act, PendingPayment::Start(start) if start == self)) {
             let set = call.change(wallet);
             let set = match &started {
-                Ok(standing) => self.record(call, set, standing).await?,
+                Ok(status) => self.record(call, set, status).await?,
                 Err(_) => set,
             };
             if commit_or_lost_race(set).await? {
@@ -142,9 +142,9 @@ impl Start {
         &self,
         call: &PaymentCall,
         set: ChangeSet,
-        standing: &SubscriptionStatus,
+        status: &SubscriptionStatus,
     ) -> Result<ChangeSet, Problem> {
-        let mut item = call.status_fields(standing);
+        let mut item = call.status_fields(status);
         item.append(&mut object_fields(json!({
             "plan": self.plan,
             "price": self.terms(call).map(|plan| plan.price),

@@ -58,8 +58,8 @@ pub(super) async fn cancel(call: PaymentCall) -> Result<Answer, Problem> {
         if subscription.cancel_at_period_end {
             return Ok(Some(current));
         }
-        let standing = call.payments.cancel(&subscription.provider_subscription_id).await?;
-        call.apply_status(&current, &standing).await
+        let status = call.payments.cancel(&subscription.provider_subscription_id).await?;
+        call.apply_status(&current, &status).await
     });
     canceled.await.map(Answer::record)
 }
@@ -76,8 +76,8 @@ pub(super) async fn resume(call: PaymentCall) -> Result<Answer, Problem> {
             let detail = "The period is over, and the subscription with it: start another one.";
             return Err(Problem::conflict("period_over", detail));
         }
-        let standing = call.payments.resume(&subscription.provider_subscription_id).await?;
-        call.apply_status(&current, &standing).await
+        let status = call.payments.resume(&subscription.provider_subscription_id).await?;
+        call.apply_status(&current, &status).await
     });
     resumed.await.map(Answer::record)
 }
@@ -113,8 +113,8 @@ impl PaymentCall {
             let current = self.tenant.get(SUBSCRIPTION_ENTITY, &[]).await?;
             self.check_provider(&current)?;
             let subscription: Subscription = current.deserialize()?;
-            let standing = self.payments.subscription_status(&subscription.provider_subscription_id).await?;
-            self.apply_status(&current, &standing).await
+            let status = self.payments.subscription_status(&subscription.provider_subscription_id).await?;
+            self.apply_status(&current, &status).await
         })
         .await
     }
@@ -137,21 +137,21 @@ impl PaymentCall {
     }
 
     /// Stores the state that the provider reports; `None` if another writer changed the subscription meanwhile.
-    async fn apply_status(&self, current: &Record, standing: &SubscriptionStatus) -> Result<Option<Record>, Problem> {
+    async fn apply_status(&self, current: &Record, status: &SubscriptionStatus) -> Result<Option<Record>, Problem> {
         let subscription: Subscription = current.deserialize()?;
         let from = subscription.state().ok_or_else(Problem::internal)?;
-        if !from.can_become(standing.state) {
-            tracing::error!(from = from.name(), ?standing, "the payment provider reports an impossible change");
-            return Err(bad_standing());
+        if !from.can_become(status.state) {
+            tracing::error!(from = from.name(), ?status, "the payment provider reports an impossible change");
+            return Err(impossible_status());
         }
-        let patch = self.status_fields(standing);
+        let patch = self.status_fields(status);
         if patch.iter().all(|(field, value)| current.json(field).as_ref() == Some(value)) {
             return Ok(Some(current.clone()));
         }
         let renewed = patch["currentPeriodEnd"].as_str() > subscription.current_period_end.as_deref();
         let set = self.tenant.change_set().update(SUBSCRIPTION_ENTITY, &[], patch, current);
-        let (ended, ends) = (subscription.cancel_at_period_end, standing.ends_with_period);
-        let set = match SubscriptionNotice::for_transition(from, standing.state, ended, ends, renewed) {
+        let (ended, ends) = (subscription.cancel_at_period_end, status.ends_with_period);
+        let set = match SubscriptionNotice::for_transition(from, status.state, ended, ends, renewed) {
             Some(notice) => notice.add_to(set),
             None => set,
         };
@@ -159,12 +159,12 @@ impl PaymentCall {
     }
 
     /// The fields of the state that the provider reports.
-    pub(super) fn status_fields(&self, standing: &SubscriptionStatus) -> Map<String, Json> {
+    pub(super) fn status_fields(&self, status: &SubscriptionStatus) -> Map<String, Json> {
         object_fields(json!({
-            "providerSubscriptionId": standing.subscription,
-            "status": standing.state.name(),
-            "currentPeriodEnd": self.http.timestamp(SUBSCRIPTION_ENTITY, "currentPeriodEnd", standing.period_end),
-            "cancelAtPeriodEnd": standing.ends_with_period,
+            "providerSubscriptionId": status.subscription,
+            "status": status.state.name(),
+            "currentPeriodEnd": self.http.timestamp(SUBSCRIPTION_ENTITY, "currentPeriodEnd", status.period_end),
+            "cancelAtPeriodEnd": status.ends_with_period,
         }))
     }
 }
@@ -212,7 +212,7 @@ impl SubscriptionNotice {
     }
 }
 
-pub(super) fn bad_standing() -> Problem {
+pub(super) fn impossible_status() -> Problem {
     let detail = "The payment provider reports something that cannot be. Nothing has been changed; it has been logged.";
     Problem::new(StatusCode::BAD_GATEWAY, "bad_standing", detail)
 }

@@ -9,11 +9,8 @@ use std::time::Duration;
 use nagaya_server::StopSignal;
 use nagaya_tenancy::{Error, Nagaya, Principal, Record, Subscription, SubscriptionOptions};
 
-use super::LongNoteStorage;
+use super::{EVENT_ENTITY, EVENT_PAGE_SIZE, LongNoteStorage};
 
-/// Changes, or items, of a page.
-const PAGE_SIZE: usize = 500;
-const EVENT_ENTITY: &str = "event";
 /// The pause after a deletion that failed; doubled after each further one.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The longest of these pauses.
@@ -32,7 +29,7 @@ impl<'n> NoteCleanup<'n> {
     pub(crate) fn new(nagaya: &Nagaya, notes: &'n LongNoteStorage, stop: StopSignal) -> Self {
         let operator = nagaya.operator("deletes the notes of deleted todos", &Principal::new("", "note-cleanup"));
         let options = SubscriptionOptions {
-            batch: PAGE_SIZE,
+            batch: EVENT_PAGE_SIZE,
             pause: Duration::from_millis(100),
             longest_pause: Duration::from_secs(5),
             backoff: Duration::from_millis(100),
@@ -77,7 +74,7 @@ impl<'n> NoteCleanup<'n> {
         let source = self.subscription.source().await?;
         let (mut count, mut after) = (0, None);
         loop {
-            let page = source.scan((0, 1), after, Some(PAGE_SIZE)).await?;
+            let page = source.scan((0, 1), after, Some(EVENT_PAGE_SIZE)).await?;
             count += page.records.len();
             for (family, event) in &page.records {
                 if let Err(interrupted) = self.delete_notes(family, event).await {

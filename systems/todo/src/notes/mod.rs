@@ -24,6 +24,10 @@ pub(crate) const MAX_CHARS: usize = 100_000;
 
 /// The folder of all long notes.
 const ROOT: &str = "notes";
+/// The entity of the events.
+const EVENT_ENTITY: &str = "event";
+/// Events, or changes of them, that are read at once.
+const EVENT_PAGE_SIZE: usize = 500;
 /// How long an object is kept that no event names, by default. It is far more than a request takes, also one whose answer is
 /// lost, and more than the clocks of two servers differ.
 const KEEP_UNNAMED_FOR: Duration = Duration::from_hours(24);

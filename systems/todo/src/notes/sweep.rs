@@ -18,7 +18,7 @@ use tokio::sync::OnceCell;
 use ulid::Ulid;
 
 use super::{
-    LongNoteStorage, ROOT,
+    EVENT_ENTITY, EVENT_PAGE_SIZE, LongNoteStorage, ROOT,
     place::{PlaceError, StoredObject},
 };
 use crate::{AGGREGATE, Todo, TodoEvent};
@@ -27,9 +27,6 @@ use crate::{AGGREGATE, Todo, TodoEvent};
 const INTERVAL: Duration = Duration::from_hours(1);
 /// How often it is checked whether it is time for a sweep.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-const EVENT_ENTITY: &str = "event";
-/// Events that are read at once.
-const PAGE_SIZE: usize = 500;
 
 pub(crate) struct NoteSweep<'n> {
     notes: &'n LongNoteStorage,
@@ -120,7 +117,7 @@ impl<'n> NoteSweep<'n> {
         let inspector = Inspector::new(&self.nagaya, AGGREGATE)?;
         let (mut named, mut after) = (BTreeSet::new(), None);
         loop {
-            let page = source.partition(&[("aggregateId", todo)], after, Some(PAGE_SIZE)).await?;
+            let page = source.partition(&[("aggregateId", todo)], after, Some(EVENT_PAGE_SIZE)).await?;
             for (family, record) in &page.records {
                 match inspector.read_event(family, record)?.event::<Todo>()? {
                     TodoEvent::TodoNoteChanged { object: Some(object), .. } => drop(named.insert(object)),

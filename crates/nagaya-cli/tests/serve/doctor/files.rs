@@ -101,8 +101,22 @@ fn settings_that_are_not_safe_are_found() {
     let any = args(&["--listen", ":7", "--admin-listen", "127.0.0.1:7"]);
     check("Admin listener", &any, "problem", "the same port");
     check("Admin listener", &args(&["--admin-listen", "127.0.0.1:7"]), "ok", "");
-    check("Age of tokens and keys", &args(&["--max-token-age", "7d"]), "ok", "");
-    check("Age of tokens and keys", &args(&["--max-token-age", "8d"]), "warning", "8 days");
+}
+
+#[test]
+fn tokens_and_keys_may_live_for_seven_days() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let given = |flags: &[&'static str]| [&["todo", "--data", text(&data)], flags].concat();
+    check("Age of tokens and keys", &given(&["--max-token-age", "7d", "--max-key-age", "7d"]), "ok", "");
+    for (flag, what) in [("--max-token-age", "a stolen token"), ("--max-key-age", "keys are trusted")] {
+        for (age, how_long) in [("8d", "for 8 days"), ("0s", "for ever")] {
+            let warnings = found("Age of tokens and keys", &given(&[flag, age]));
+            let [(state, text)] = warnings.as_slice() else { panic!("{flag} {age}: {warnings:?}") };
+            assert_eq!(state, "warning", "{flag} {age}");
+            assert!(text.contains(what) && text.contains(how_long), "{flag} {age}: {text}");
+        }
+    }
 }
 
 #[test]

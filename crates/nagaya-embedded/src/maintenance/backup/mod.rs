@@ -127,7 +127,7 @@ pub fn write_backup(file: &Path, content: BackupContent<'_>, progress: Progress<
         BackupSource::Stream(_) => Arc::default(),
     };
     let keyring = content.keyring.unwrap_or(&own);
-    let key = content.encryption_key.cloned().or_else(|| keyring.operator_key());
+    let key = content.encryption_key.cloned().or_else(|| keyring.encryption_key());
     let mut frames = FrameWriter::new(BackupOutput::new(&out, key.as_ref())?)?;
     let parent = content.previous.and_then(|previous| previous.current.as_ref());
     if content.previous.is_some() && parent.is_none() {

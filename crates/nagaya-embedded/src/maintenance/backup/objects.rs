@@ -129,7 +129,7 @@ pub(super) fn copy<W: Write>(
         }
         let is_included = next.as_ref().is_none_or(|known| known.path != path || known.size != size);
         let mut object = Object { path, size, is_included };
-        let mut content: Box<dyn Read> = match is_included && keyring.operator_key().is_some() {
+        let mut content: Box<dyn Read> = match is_included && keyring.encryption_key().is_some() {
             true => {
                 file.read_to_end(&mut head).context("read", &source)?;
                 let opened = keyring.open(&object.path, head.clone());

@@ -88,7 +88,7 @@ impl ObjectWriter {
     /// Begins an object. If its bytes are in an earlier backup, checks that they have been written.
     pub(super) fn start_object(&mut self, object: &Object) -> Result<(), Error> {
         let path = self.root.join(&object.path);
-        let is_encrypted = self.keyring.operator_key().is_some();
+        let is_encrypted = self.keyring.encryption_key().is_some();
         if !object.is_included {
             let length = object.size + if is_encrypted { FILE_OVERHEAD } else { 0 };
             let found = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() == length);

@@ -57,7 +57,7 @@ impl EmbeddedStore {
         let point = PointInTime::find(&view, &tables, time)?;
         let sequence = highest_sequence(&view, &tables)?;
         let keyring = self.keyring();
-        let own = keyring.operator_key();
+        let own = keyring.encryption_key();
         let key = extras.encryption_key.or(own.as_ref());
         let restored = restore_into_new_directory(directory, key, |writer, objects| {
             for table in &tables {

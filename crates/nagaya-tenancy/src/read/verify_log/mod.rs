@@ -51,7 +51,7 @@ impl Session {
         for span in FIRST_SPAN..=ended {
             let mut after = None;
             loop {
-                let query = Query::table(state.operator_log_table().name, log::partition(span)).limit(PAGE);
+                let query = Query::table(&state.operator_log_table().name, log::partition(span)).limit(PAGE);
                 let page = state.store.query(Query { after: after.take(), ..query }).await?;
                 let mut newer = Vec::new();
                 for item in &page.items {
@@ -152,7 +152,7 @@ impl<'v> Verification<'v> {
             // The head may have been forged since the chain began.
             self.started = self.started.into_iter().chain(at).min();
         }
-        if link.after_wrong_head {
+        if link.after_changed_head {
             self.find(LogFindingKind::HeadChanged, number, at);
         }
         let added = self.runs.add(link);

@@ -78,7 +78,7 @@ pub enum LogFindingKind {
     Unchained,
     /// The hash of an entry is made with a key of this id, which is not known here.
     UnknownKey(String),
-    /// The head of the chain was not as it was written when this entry followed, or made with a key that was lost.
+    /// This entry was linked to a changed head: its hash was wrong, or made with a key that was lost.
     HeadChanged,
     /// There are entries after the head: it was removed, or an older one was put back.
     HeadReplaced,

@@ -61,7 +61,7 @@ impl Runs {
             return added;
         }
         // What a changed entry says about the ones before it counts for nothing, and neither does what a changed head said.
-        let is_believed = link.hash != HashCheck::Wrong && !link.after_wrong_head;
+        let is_believed = link.hash != HashCheck::Wrong && !link.after_changed_head;
         let expiries = is_believed.then_some(link.previous_expiries);
         match before.filter(|run| run.last + 1 == number) {
             Some(run) => {
@@ -127,7 +127,7 @@ mod tests {
             last: number.to_string(),
             previous: if number <= 1 { String::new() } else { (number - 1).to_string() },
             previous_expiries: Expiries::default(),
-            after_wrong_head: false,
+            after_changed_head: false,
             hash: HashCheck::Right,
         }
     }
@@ -179,6 +179,6 @@ mod tests {
         let says = |link: Link| runs([link]).0.gaps().0.remove(0).expiries.is_some();
         assert!(says(link(9)));
         assert!(!says(Link { hash: HashCheck::Wrong, ..link(9) }));
-        assert!(!says(Link { after_wrong_head: true, ..link(9) }));
+        assert!(!says(Link { after_changed_head: true, ..link(9) }));
     }
 }

@@ -8,7 +8,7 @@
 use std::{sync::Arc, time::Duration};
 
 use nagaya_design::{AuditPart, Field};
-use nagaya_store::{Condition, Item, Key, Scan, Write, WriteSet, limits};
+use nagaya_store::{Condition, Item, Scan, Write, WriteSet, limits};
 
 use self::run::Run;
 use crate::{
@@ -279,9 +279,4 @@ fn sets(moves: Vec<Move>, together: bool) -> Vec<Vec<Move>> {
         }
     }
     sets
-}
-
-/// The key of the record about the runs, in the table of the entries. Escapes have capitals, so no key of an entity is like it.
-fn run_key() -> Key {
-    Key::new("%archiving", "%archiving")
 }

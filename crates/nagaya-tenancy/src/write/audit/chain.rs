@@ -8,8 +8,8 @@
 //!
 //! Entries expire. So each says when the ones before it have expired: a gap is a removal if that time has not come.
 //!
-//! A head that is not as it was written gives the next entry a number and a hash to follow, and nothing else. What else it says would
-//! be signed with the next head, and believed from then on.
+//! A changed head has a wrong hash, or one that is made with a key that is lost. It gives the next entry a number and a hash to follow,
+//! and nothing else. What else it says would be signed with the next head, and believed from then on.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +17,17 @@ use nagaya_store::{Condition, Item, Key, Value, Write};
 
 use super::{
     Expiries,
+    expiry::expires_at,
     log::{self, LogEntry},
 };
 use crate::{Error, ErrorKind, KeySet, SecretKey, state::TenancyState, values::integer_in};
 
 /// The partition and the sort key of the head.
 const HEAD: &str = "%audit-head";
+/// The attribute with the number of an entry, or of the last entry in the head.
+pub(super) const NUMBER: &str = "%number";
+/// The attribute of an entry that says when it expires, in seconds since 1970.
+pub(super) const EXPIRES: &str = "%expires";
 /// The attribute with the hash of an entry or a head.
 const HASH: &str = "%hash";
 /// The attribute with the id of the key that the hash is made with.
@@ -34,10 +39,10 @@ const PREVIOUS_EXPIRIES: &str = "%previousExpiries";
 /// The attribute of the head with an entry that may not be stored yet.
 const PENDING: &str = "%entry";
 
-/// The attribute of an entry that was linked to a head whose hash was wrong, or made with a key that is lost.
-const AFTER_WRONG_HEAD: &str = "%afterWrongHead";
+/// The attribute of an entry that was linked to a changed head.
+const AFTER_CHANGED_HEAD: &str = "%afterWrongHead";
 
-/// The largest number that a head which is not as it was written can give: no log has so many entries, and it leaves as many again.
+/// The largest number that a changed head can give: no log has so many entries, and it leaves as many again.
 const MAX_UNTRUSTED_NUMBER: u64 = 1 << 62;
 /// Digits of a hash.
 const HASH_DIGITS: usize = 64;
@@ -81,19 +86,19 @@ pub(crate) struct Link {
     pub(crate) previous: String,
     /// When the entries before it have expired.
     pub(crate) previous_expiries: Expiries,
-    /// Whether the head before it was not as it was written.
-    pub(crate) after_wrong_head: bool,
+    /// Whether it was linked to a changed head.
+    pub(crate) after_changed_head: bool,
     pub(crate) hash: HashCheck,
 }
 
 impl Head {
     /// The head as it is stored; `None`: the log has no chain yet.
     pub(crate) async fn read(state: &TenancyState) -> Result<Option<Self>, Error> {
-        let found = state.store.get(state.operator_log_table().name, &Key::new(HEAD, HEAD)).await?;
+        let found = state.store.get(&state.operator_log_table().name, &Key::new(HEAD, HEAD)).await?;
         Ok(found.map(|item| Head::from_item(&state.settings.audit_keys, &item)))
     }
 
-    /// The head, to link entries to it. Fails if it is made with an unknown key: whether it is as it was written cannot be told, and
+    /// The head, to link entries to it. Fails if it is made with an unknown key: whether it is a changed head cannot be told, and
     /// for those who know that key the next entry would look like one of a forger.
     pub(crate) async fn read_known(state: &TenancyState) -> Result<Option<Self>, Error> {
         let is_unknown =
@@ -115,7 +120,7 @@ impl Head {
             Some(Value::Map(entry)) => Some(entry.iter().map(|(name, value)| (name.clone(), value.clone())).collect()),
             _ => None,
         };
-        let number = integer_in(item, "%number").and_then(|number| number.try_into().ok()).unwrap_or_default();
+        let number = number_in(item).unwrap_or_default();
         let head = Head {
             number,
             last: hash_in(item, "%last"),
@@ -151,11 +156,11 @@ impl Head {
     }
 
     fn to_item(&self, key: &SecretKey, state: &TenancyState) -> Item {
-        let keys = state.operator_log_table().key;
+        let keys = &state.operator_log_table().key;
         let mut item = Item::new()
             .with(&keys.partition, HEAD)
             .with(&keys.sort, HEAD)
-            .with("%number", stored_number(self.number))
+            .with(NUMBER, stored_number(self.number))
             .with("%last", self.last.as_str())
             .with("%started", self.started.unwrap_or_default())
             .with("%span", self.span)
@@ -195,13 +200,13 @@ pub(in crate::write) fn link(state: &TenancyState, read: Option<&Head>, entries:
         head.number += 1;
         head.hash = HashCheck::Right;
         head.last = text_in(&item, HASH);
-        head.expiries.add(head.number, integer_in(&item, "%expires"));
+        head.expiries.add(head.number, integer_in(&item, EXPIRES));
         head.started.get_or_insert(entry.at);
         head.span = head.span.max(log::span(entry.at));
         head.pending = (!state.cross_partition()).then(|| item.clone());
         writes.push(entry_write(state, item));
     }
-    let put = Write::put(state.operator_log_table().name, head.to_item(&key, state));
+    let put = Write::put(&state.operator_log_table().name, head.to_item(&key, state));
     writes.push(put.when(Head::is_unchanged(read, state)));
     writes
 }
@@ -212,18 +217,16 @@ fn entry_item(state: &TenancyState, before: &Head, entry: &LogEntry, key: &Secre
         .to_item()
         .with(&table.key.partition, log::partition(log::span(entry.at)))
         .with(&table.key.sort, format!("{}-{number:016x}", log::sort_key(entry.at)))
-        .with("%number", stored_number(number))
+        .with(NUMBER, stored_number(number))
         .with("%previous", before.last.as_str())
         .with(PREVIOUS_EXPIRIES, before.expiries.to_value());
-    // The next head is right again, so the entry says for ever that this one was not.
+    // The next head is right again, so the entry says for ever that it follows a changed one.
     if before.hash != HashCheck::Right {
-        item.insert(AFTER_WRONG_HEAD, true);
+        item.insert(AFTER_CHANGED_HEAD, true);
     }
-    let retention = i64::try_from(state.settings.audit_retention.as_secs()).unwrap_or(i64::MAX);
-    if retention > 0 {
-        let expires = (entry.at / 1_000).saturating_add(retention);
-        item.insert("%expires", expires);
-        if let Some(ttl) = table.ttl {
+    if let Some(expires) = expires_at(state, entry.at) {
+        item.insert(EXPIRES, expires);
+        if let Some(ttl) = &table.ttl {
             item.insert(ttl, expires);
         }
     }
@@ -232,19 +235,19 @@ fn entry_item(state: &TenancyState, before: &Head, entry: &LogEntry, key: &Secre
 
 fn entry_write(state: &TenancyState, item: Item) -> Write {
     let table = state.operator_log_table();
-    Write::put(table.name, item).when(Condition::absent(table.key.partition.as_str()))
+    Write::put(&table.name, item).when(Condition::absent(table.key.partition.as_str()))
 }
 
 impl Link {
     /// The link of an entry; `None` if it was written before the log had a chain.
     pub(crate) fn from_item(keys: &KeySet, item: &Item) -> Option<Self> {
         Some(Link {
-            number: integer_in(item, "%number")?.try_into().ok()?,
+            number: number_in(item)?,
             at: integer_in(item, "%at").unwrap_or_default(),
             last: hash_in(item, HASH),
             previous: hash_in(item, "%previous"),
             previous_expiries: Expiries::from_item(item, PREVIOUS_EXPIRIES),
-            after_wrong_head: item.get(AFTER_WRONG_HEAD).is_some(),
+            after_changed_head: item.get(AFTER_CHANGED_HEAD).is_some(),
             hash: check(keys, Context::Entry, item),
         })
     }
@@ -329,6 +332,11 @@ fn text_in(item: &Item, name: &str) -> String {
     item.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-fn stored_number(number: u64) -> i64 {
+/// The number of an entry or a head; `None` for an entry that was written before the log had a chain.
+pub(super) fn number_in(item: &Item) -> Option<u64> {
+    integer_in(item, NUMBER)?.try_into().ok()
+}
+
+pub(super) fn stored_number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -6,6 +6,9 @@
 
 use nagaya_store::{Item, Value};
 
+use super::chain::stored_number;
+use crate::state::TenancyState;
+
 /// Seconds by which the clocks of servers and the store may differ.
 const CLOCK_GRACE: i64 = 5 * 60;
 /// Steps of a list. One is added when the retention is shortened, and goes when later entries expire later again.
@@ -17,7 +20,7 @@ const NEVER: i64 = i64::MAX;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Expiries(Vec<Step>);
 
-/// No entry after the one of the step before, up to this one and after it, expires later than this.
+/// No entry after the previous step expires later than this, up to the last entry.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Step {
     number: u64,
@@ -48,7 +51,7 @@ impl Expiries {
     /// As an attribute: numbers and times in turn, without a time where it is never.
     pub(super) fn to_value(&self) -> Value {
         let time = |expires: i64| if expires == NEVER { Value::Null } else { Value::from(expires) };
-        let number = |number: u64| Value::from(i64::try_from(number).unwrap_or(i64::MAX));
+        let number = |number: u64| Value::from(stored_number(number));
         Value::List(self.0.iter().flat_map(|step| [number(step.number), time(step.expires)]).collect())
     }
 
@@ -65,6 +68,12 @@ impl Expiries {
         };
         Expiries(values.chunks_exact(2).map_while(step).collect())
     }
+}
+
+/// When an entry of this millisecond expires by the retention of today, in seconds since 1970; `None`: never.
+pub(super) fn expires_at(state: &TenancyState, at: i64) -> Option<i64> {
+    let retention = i64::try_from(state.settings.audit_retention.as_secs()).unwrap_or(i64::MAX);
+    (retention > 0).then(|| (at / 1_000).saturating_add(retention))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 use nagaya_store::{Item, PagePosition, Value};
 use serde_json::{Map, Value as Json};
 
-use super::{AuditedAction, changes};
+use super::{AuditedAction, chain, changes};
 use crate::{session::Session, values};
 
 /// Milliseconds whose entries share a partition.
@@ -154,7 +154,7 @@ impl LogEntry {
     pub(crate) fn from_item(item: &Item) -> Option<Self> {
         let text = |name: &str| item.get(name).and_then(Value::as_str).map(str::to_owned);
         Some(LogEntry {
-            number: values::integer_in(item, "%number").and_then(|number| number.try_into().ok()),
+            number: chain::number_in(item),
             at: values::integer_in(item, "%at")?,
             action: text("%action")?,
             actor: text("%actor")?,

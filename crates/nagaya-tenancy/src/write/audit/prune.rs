@@ -4,7 +4,11 @@
 
 use nagaya_store::{Item, Key, PagePosition, Query, Value, Write, WriteSet};
 
-use super::log::{self, FIRST_SPAN};
+use super::{
+    chain::{EXPIRES, NUMBER},
+    expiry::expires_at,
+    log::{self, FIRST_SPAN},
+};
 use crate::{Error, Nagaya, Principal, session::Session, state::TenancyState, values::integer_in};
 
 /// Entries that are read, and removed, at once.
@@ -64,11 +68,11 @@ impl Session {
     /// Removes the expired entries of a page.
     async fn prune_page(&self, at: PruningPosition) -> Result<PrunedPage, Error> {
         let state = &self.state;
-        let query = Query::table(state.operator_log_table().name, log::partition(at.span)).limit(PAGE);
+        let query = Query::table(&state.operator_log_table().name, log::partition(at.span)).limit(PAGE);
         let page = state.store.query(Query { after: at.after, ..query }).await?;
         let expired = page.items.iter().filter(|item| is_expired(state, item));
         let keys = expired.filter_map(|item| operator_log_item_key(state, item));
-        let deletions: Vec<_> = keys.map(|key| Write::delete(state.operator_log_table().name, key)).collect();
+        let deletions: Vec<_> = keys.map(|key| Write::delete(&state.operator_log_table().name, key)).collect();
         // A store without cross-partition sets may have no sets at all.
         for deletions in deletions.chunks(if state.cross_partition() { PAGE } else { 1 }) {
             self.commit_if(deletions.iter().cloned().collect::<WriteSet>()).await?;
@@ -84,7 +88,7 @@ impl Session {
 
 /// The key of an entry.
 pub(crate) fn operator_log_item_key(state: &TenancyState, item: &Item) -> Option<Key> {
-    let key = state.operator_log_table().key;
+    let key = &state.operator_log_table().key;
     let text = |name: &str| item.get(name).and_then(Value::as_str);
     Some(Key::new(text(&key.partition)?, text(&key.sort)?))
 }
@@ -97,10 +101,8 @@ pub(crate) fn is_expired(state: &TenancyState, item: &Item) -> bool {
 /// When an entry expires, in seconds since 1970; `None`: never. One that does not say it, because it was written before the log had
 /// a chain, expires by the retention of today.
 fn expiry(state: &TenancyState, item: &Item) -> Option<i64> {
-    if item.get("%number").is_some() {
-        return integer_in(item, "%expires");
+    if item.get(NUMBER).is_some() {
+        return integer_in(item, EXPIRES);
     }
-    let retention = i64::try_from(state.settings.audit_retention.as_secs()).unwrap_or(i64::MAX);
-    let at = integer_in(item, "%at")?;
-    (retention > 0).then(|| (at / 1_000).saturating_add(retention))
+    expires_at(state, integer_in(item, "%at")?)
 }

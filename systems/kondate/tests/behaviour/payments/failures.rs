@@ -145,9 +145,9 @@ fn an_unavailable_provider_changes_nothing() {
     assert!(mio.get("/v1/payment-methods").list().is_empty());
     add_method(&mio, "tok_1");
     let before = mio.post("/v1/subscription", &json!({ "plan": "premium" })).expect_data(201);
-    for act in ["cancel", "standing"] {
+    for act in ["cancel", "status"] {
         provider.inject(act, InjectedFailure::ResponseLost);
-        let route = if act == "standing" { "refresh" } else { act };
+        let route = if act == "status" { "refresh" } else { act };
         mio.send("POST", &format!("/v1/subscription/{route}"), None).expect_problem(503, "payments_unavailable");
         assert_eq!(mio.get("/v1/subscription").expect_data(200), before);
     }
@@ -170,7 +170,7 @@ fn a_subscription_is_not_resumed_after_its_period() {
     much_later.send("POST", "/v1/subscription/resume", None).expect_problem(409, "period_over");
     much_later.post("/v1/subscription", &json!({ "plan": "premium" })).expect_problem(409, "subscribed");
     // The state of the subscription is unknown.
-    provider.inject("standing", InjectedFailure::RequestLost);
+    provider.inject("status", InjectedFailure::RequestLost);
     much_later.post("/v1/subscription", &json!({ "plan": "premium" })).expect_problem(503, "payments_unavailable");
     provider.state().subscription_state = Some(SubscriptionState::Canceled);
     provider.state().ends = false;

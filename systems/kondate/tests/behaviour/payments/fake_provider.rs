@@ -166,7 +166,7 @@ impl PaymentProvider for FakeProvider {
     }
 
     fn subscription_status<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, SubscriptionStatus> {
-        self.call("standing", move |state| Ok(state.status(subscription)))
+        self.call("status", move |state| Ok(state.status(subscription)))
     }
 }
 

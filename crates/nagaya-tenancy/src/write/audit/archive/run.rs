@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nagaya_store::{Condition, Item, Key, KeyValue, PagePosition, Value, Write};
 
-use super::{Archive, run_key};
+use super::Archive;
 use crate::{Error, values::integer_in};
 
 /// How long a process has the work without a sign of life.
@@ -55,8 +55,7 @@ impl Run {
     pub(super) async fn lease(self, archive: &Archive, id: &str, now: i64) -> Result<Option<LeasedRun>, Error> {
         let position = self.0.as_ref().and_then(position);
         let mut item = archive.entries.internal_item(run_key());
-        let until = now.saturating_add(LEASE.as_millis().try_into().unwrap_or(i64::MAX));
-        item = item.with(OWNER, id).with(UNTIL, until);
+        item = item.with(OWNER, id).with(UNTIL, lease_end(now));
         set_position(&mut item, position.as_ref());
         let write = Write::put(&archive.entries.table, item.clone()).when(is_unchanged(archive, self.0.as_ref()));
         let taken = archive.session.commit_if(write).await?;
@@ -75,8 +74,7 @@ impl LeasedRun {
         let mut item = archive.entries.internal_item(run_key());
         match &next {
             Some(_) => {
-                let until = now.saturating_add(LEASE.as_millis().try_into().unwrap_or(i64::MAX));
-                item = item.with(UNTIL, until);
+                item = item.with(UNTIL, lease_end(now));
                 if let Some(owner) = self.item.get(OWNER) {
                     item.insert(OWNER, owner.clone());
                 }
@@ -88,6 +86,16 @@ impl LeasedRun {
         archive.session.commit_if(write).await?;
         Ok(())
     }
+}
+
+/// The key of the record, in the table of the entries. Escapes have capitals, so no key of an entity is like it.
+fn run_key() -> Key {
+    Key::new("%archiving", "%archiving")
+}
+
+/// Until when a process has the lease that it takes or renews now, in milliseconds since 1970.
+fn lease_end(now: i64) -> i64 {
+    now.saturating_add(LEASE.as_millis().try_into().unwrap_or(i64::MAX))
 }
 
 /// The record is still the one that was read.
