@@ -16,8 +16,8 @@ use crate::{Error, ErrorKind, Record, compiled::CompiledEntity, scope::Scope, se
 const MIN_FILTERED_PAGE_SIZE: usize = 100;
 /// Bytes of the items of a page; further ones are on the next page.
 const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
-/// The most pages of the store that are read for one page of a caller.
-const MAX_STORE_PAGES: usize = 20;
+/// The most items that are read for one page of a caller and not shown, because they are others' or do not fit the filter.
+const MAX_SKIPPED: usize = 2_000;
 
 impl Session {
     pub(crate) async fn list(&self, list: &List) -> Result<Page, Error> {
@@ -53,16 +53,21 @@ impl Session {
         let hides_others = design.wall_of(access) == Wall::Attribute || is_limited;
         // A single item has no next page: it is looked for to the end. The items on the way are the tenant's own, as the checker
         // ensures; the same holds for a count.
-        let rounds = if access.returns == ResultKind::One { usize::MAX } else { MAX_STORE_PAGES };
+        let may_skip = if access.returns == ResultKind::One { usize::MAX } else { MAX_SKIPPED };
         let to_find = records_to_find(access, list, hides_others);
         let mut records = Vec::with_capacity(to_find.min(MIN_FILTERED_PAGE_SIZE));
         let (mut next, mut bytes, mut is_full) = (None, 0, false);
-        for round in 0..rounds {
+        // The items that the store may have read for this page.
+        let mut read = 0_usize;
+        for round in 0.. {
             let missing = to_find - records.len();
             if round == 1 {
                 bytes = records.iter().map(|record: &Record| record.item().size()).sum();
             }
-            query.limit = Some(read_limit(&query, missing));
+            let left = may_skip.saturating_sub(read.saturating_sub(records.len()));
+            let limit = read_limit(&query, missing).min(left);
+            read = read.saturating_add(limit);
+            query.limit = Some(limit);
             let page = self.state.store.query(query.clone()).await?;
             next = page.next;
             let mut items = page.items.into_iter();
@@ -87,7 +92,9 @@ impl Session {
                 next = records.last().and_then(|record| self.position(access, compiled, record.item()));
             }
             match &next {
-                Some(position) if records.len() < to_find && !is_full => query.after = Some(position.clone()),
+                Some(position) if records.len() < to_find && !is_full && read - records.len() < may_skip => {
+                    query.after = Some(position.clone());
+                }
                 _ => break,
             }
         }
