@@ -113,24 +113,29 @@ fn a_customer_managed_key_is_sent_with_the_tables_that_want_one() {
     let file = directory.path().join("desk.toml");
     let design = nagaya(&["new", "desk", "--print"]).stdout;
     let file = file.to_str().expect("text");
-    let key_in_request = |wants: bool, args: &[&str], variables: &[(&str, &str)]| {
+    let data = directory.path().join("data");
+    let apply = ["tables", "apply", file, "--store", "dynamodb", "--yes"];
+    let data = data.to_str().expect("text");
+    let serve = ["serve", file, "--store", "dynamodb", "--create-tables", "--listen", "127.0.0.1:0", "--data", data];
+    let key_in_request = |command: &[&str], wants: bool, args: &[&str], variables: &[(&str, &str)]| {
         let kms = if wants { "encryption = \"kms\"\n" } else { "" };
         let (before, after) = design.split_once("[table.").expect("a table");
         let (name, after) = after.split_once('\n').expect("its name");
         fs::write(file, format!("{before}[table.{name}\n{kms}{after}")).expect("a file");
         let (endpoint, received) = recording_server();
         let local = [("DYNAMODB_ENDPOINT", endpoint.as_str()), ("AWS_REGION", "local"), ("AWS_MAX_ATTEMPTS", "1")];
-        let args = [&["tables", "apply", file, "--store", "dynamodb", "--yes"], args].concat();
-        nagaya_in(&args, "", &[&local[..], variables].concat());
+        nagaya_in(&[command, args].concat(), "", &[&local[..], variables].concat());
         let received = received.lock().expect("no panic");
         let create = received.iter().find(|(operation, _)| operation == "CreateTable");
         create.unwrap_or_else(|| panic!("{received:?}")).1["SSESpecification"].clone()
     };
     let customer = |id: &str| json!({ "Enabled": true, "SSEType": "KMS", "KMSMasterKeyId": id });
-    assert_eq!(key_in_request(true, &["--kms-key-id", "alias/desk"], &[]), customer("alias/desk"));
-    assert_eq!(key_in_request(true, &[], &[("NAGAYA_KMS_KEY_ID", "alias/env")]), customer("alias/env"));
-    assert_eq!(key_in_request(true, &[], &[]), json!({ "Enabled": true, "SSEType": "KMS" }));
-    assert_eq!(key_in_request(false, &["--kms-key-id", "alias/desk"], &[]), Value::Null);
+    for command in [&apply[..], &serve] {
+        assert_eq!(key_in_request(command, true, &["--kms-key-id", "alias/desk"], &[]), customer("alias/desk"));
+        assert_eq!(key_in_request(command, true, &[], &[("NAGAYA_KMS_KEY_ID", "alias/env")]), customer("alias/env"));
+        assert_eq!(key_in_request(command, true, &[], &[]), json!({ "Enabled": true, "SSEType": "KMS" }));
+        assert_eq!(key_in_request(command, false, &["--kms-key-id", "alias/desk"], &[]), Value::Null);
+    }
 }
 
 /// Proves the tables' part of A12. Proves the store's part of M1.

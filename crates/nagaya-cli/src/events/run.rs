@@ -43,7 +43,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
         }
         _ => format!("{} cannot be opened", at.store.describe()),
     })?;
-    let nagaya = at.store.open_system(&system, store, Tables::Require { creates: false }, KeyFiles::Read).await?;
+    let nagaya = at.store.open_system(&system, store, &Tables::Require { creates: false }, KeyFiles::Read).await?;
     let opened = opened::Opened { name: system.name, nagaya, projections };
     let processors = opened.projections.iter().map(|each| opened.processor(each)).collect::<Result<Vec<_>, _>>()?;
     announce(at, &opened)?;

@@ -42,7 +42,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     let _logs = observe::init(observe::LogFormat::Json, &args.log)?;
     runtime.block_on(async {
         let (store, files) = (args.store.open().await?, KeyFiles::created_with_store(args.store.kind));
-        let nagaya = args.store.open_system(&system, store, Tables::Require { creates: false }, files).await?;
+        let nagaya = args.store.open_system(&system, store, &Tables::Require { creates: false }, files).await?;
         match function {
             Function::Api => {
                 let (server, follower) = server(args, system, nagaya.clone()).await?;

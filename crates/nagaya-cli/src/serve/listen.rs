@@ -101,7 +101,7 @@ async fn mount(
     let alone = systems.len() == 1;
     let mut served = Vec::new();
     for (given, system) in systems {
-        let nagaya = args.store.open_system(&system, Arc::clone(&store), args.tables(), KeyFiles::Create).await?;
+        let nagaya = args.store.open_system(&system, Arc::clone(&store), &args.tables(), KeyFiles::Create).await?;
         let mount = if alone { String::new() } else { format!("/{}", system.name) };
         let (revocations, follower) = args.network.tokens.revocations(&args.store, &nagaya, &system.name).await?;
         if let Some(follower) = follower {
@@ -229,7 +229,8 @@ fn survive_file_size_limit() {
     }
 }
 
-/// Waits for SIGINT, SIGTERM or SIGHUP (the terminal is gone); signals count from the call on.
+/// Waits for SIGINT, SIGTERM or SIGHUP (the terminal is gone); signals count from the call on. After `nohup`, SIGHUP stays without
+/// effect.
 pub(crate) fn stop_signal() -> impl Future<Output = ()> {
     #[cfg(unix)]
     {
@@ -241,8 +242,14 @@ pub(crate) fn stop_signal() -> impl Future<Output = ()> {
                 Err(_) => std::future::pending().await,
             }
         };
-        let signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-        let [interrupt, terminate, hangup] = signals.map(|kind| received(signal(kind)));
+        let [interrupt, terminate] =
+            [SignalKind::interrupt(), SignalKind::terminate()].map(|kind| received(signal(kind)));
+        // A handler would take the place of what `nohup` has set.
+        let hangup = match ignores_hangup() {
+            true => Err(std::io::ErrorKind::Unsupported.into()),
+            false => signal(SignalKind::hangup()),
+        };
+        let hangup = received(hangup);
         async move {
             tokio::select! { () = interrupt => {}, () = terminate => {}, () = hangup => {} }
         }
@@ -253,6 +260,16 @@ pub(crate) fn stop_signal() -> impl Future<Output = ()> {
             std::future::pending::<()>().await;
         }
     }
+}
+
+/// Whether this process ignores SIGHUP. Linux alone says so without unsafe code; elsewhere the answer is no.
+#[cfg(unix)]
+fn ignores_hangup() -> bool {
+    /// The bit of signal 1.
+    const HANGUP: u64 = 1;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & HANGUP != 0)
 }
 
 #[cfg(test)]

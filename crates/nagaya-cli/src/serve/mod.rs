@@ -20,21 +20,19 @@ use clap::{ValueEnum, builder::FalseyValueParser};
 use nagaya_server::observe;
 use nagaya_tenancy::DEFAULT_AUDIT_RETENTION_DAYS;
 
+use self::limits::{Limits, ShutdownArgs};
 pub(super) use self::{
     directory::EmbeddedStoreArgs,
     existing::operator,
     keys::{AUDIT_KEY, CURSOR_KEY, KeyFiles, KeySource},
     listen::stop_signal,
+    network::Network,
     opened_store::OpenedStore,
     plans::PlanArgs,
     store_args::Tables,
     tokens::{Audiences, TokenAgeArgs, TokenArgs},
 };
-use self::{
-    limits::{Limits, ShutdownArgs},
-    network::Network,
-};
-use super::Outcome;
+use super::{Outcome, tables::KmsKey};
 
 /// Serve systems as HTTP APIs
 ///
@@ -60,6 +58,8 @@ pub(super) struct Args {
     /// Create missing tables on a store in the cloud; without this they must exist. The embedded store creates its own
     #[arg(long, env = "NAGAYA_CREATE_TABLES", value_parser = FalseyValueParser::new())]
     create_tables: bool,
+    #[command(flatten)]
+    kms_key: KmsKey,
     /// Print what is served as JSON in one line on the standard output
     #[arg(long, env = "NAGAYA_JSON", value_parser = FalseyValueParser::new())]
     pub(crate) json: bool,
@@ -78,7 +78,7 @@ pub(super) struct Args {
 impl Args {
     /// What to do about missing tables.
     fn tables(&self) -> Tables {
-        if self.create_tables { Tables::Create } else { Tables::Require { creates: true } }
+        if self.create_tables { Tables::Create(self.kms_key.clone()) } else { Tables::Require { creates: true } }
     }
 }
 

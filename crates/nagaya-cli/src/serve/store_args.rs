@@ -14,14 +14,15 @@ use crate::{
     control::{self, ServerStore},
     key_file::KeyKind,
     systems::{ObjectDirectory, Resources},
+    tables::{KmsKey, create_dynamodb_tables},
 };
 
 /// What to do about missing tables on a store in the cloud. A typo in a name must not create tables that nobody wanted, and
 /// a server without its data. In a directory and in memory they are always created.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Tables {
-    /// Create them.
-    Create,
+    /// Create them as the design says, with this key where it wants encryption.
+    Create(KmsKey),
     /// Fail.
     Require {
         /// Whether the command has a flag that creates them.
@@ -161,7 +162,7 @@ impl StoreArgs {
         &self,
         system: &System,
         store: Arc<dyn Store>,
-        tables: Tables,
+        tables: &Tables,
         files: KeyFiles,
     ) -> anyhow::Result<Nagaya> {
         let name = &system.name;
@@ -174,14 +175,21 @@ impl StoreArgs {
         }
         self.warn_if_not_encrypted(system);
         let nagaya = Nagaya::open_with(system.design.clone(), store, settings);
-        if let (true, Tables::Require { creates }) = (self.kind.is_in_cloud(), tables) {
-            let missing = nagaya.missing_tables().await;
-            let missing = missing.with_context(|| format!("the tables of {name} cannot be looked for"))?;
-            if !missing.is_empty() {
-                bail!(self.missing_tables(system, &missing, creates));
+        let failed = || format!("the tables of {name} cannot be created");
+        match tables {
+            Tables::Require { creates } if self.kind.is_in_cloud() => {
+                let missing = nagaya.missing_tables().await;
+                let missing = missing.with_context(|| format!("the tables of {name} cannot be looked for"))?;
+                if !missing.is_empty() {
+                    bail!(self.missing_tables(system, &missing, *creates));
+                }
             }
+            Tables::Create(key) if self.kind == StoreKind::Dynamodb => {
+                create_dynamodb_tables(system.design.clone(), self.base.clone(), key).await.with_context(failed)?;
+            }
+            _ => {}
         }
-        nagaya.ensure_tables().await.with_context(|| format!("the tables of {name} cannot be created"))?;
+        nagaya.ensure_tables().await.with_context(failed)?;
         self.continue_log(&nagaya, name).await?;
         self.check_audit_key(&nagaya, name).await?;
         // Deletions that a crash has interrupted are finished before the first request.

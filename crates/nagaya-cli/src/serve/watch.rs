@@ -26,7 +26,7 @@ pub(super) async fn watch(path: PathBuf, store: StoreArgs, tables: Tables, mut s
             continue;
         }
         seen = now;
-        match reload(&path, &store, tables, &mut served).await {
+        match reload(&path, &store, &tables, &mut served).await {
             Ok(true) => eprintln!("{}: reloaded", path.display()),
             Ok(false) => eprintln!("{}: not reloaded; the previous design is still served", path.display()),
             Err(error) => eprintln!("{}: not reloaded: {error:#}", path.display()),
@@ -39,7 +39,7 @@ fn modified_at(path: &Path) -> Option<SystemTime> {
 }
 
 /// Serves the design as it is now; `false` after showing why not.
-async fn reload(path: &Path, store: &StoreArgs, tables: Tables, served: &mut Served) -> anyhow::Result<bool> {
+async fn reload(path: &Path, store: &StoreArgs, tables: &Tables, served: &mut Served) -> anyhow::Result<bool> {
     let Some(design) = source::design(path, &[store.kind.engine()])? else { return Ok(false) };
     if let Some(why) = breaking_change(&served.system.design, &design) {
         eprint!("{why}");

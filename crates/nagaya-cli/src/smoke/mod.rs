@@ -16,7 +16,7 @@ use super::{
     Outcome,
     serve::{EmbeddedStoreArgs, KeyFiles, OpenedStore, StoreArgs, StoreKind, Tables},
 };
-use crate::systems;
+use crate::{systems, tables::KmsKey};
 
 /// How long a token of this test is valid.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(900);
@@ -106,7 +106,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
 async fn start_server(store: &StoreArgs, system: &System) -> anyhow::Result<(SmokeClient, oneshot::Sender<()>)> {
     let opened = store.open().await?;
     let nagaya = store
-        .open_system(system, Arc::clone(&opened), Tables::Create, KeyFiles::created_with_store(store.kind))
+        .open_system(
+            system,
+            Arc::clone(&opened),
+            &Tables::Create(KmsKey::default()),
+            KeyFiles::created_with_store(store.kind),
+        )
         .await?;
     let issuer = Arc::new(LocalIssuer::in_memory()?);
     let verifier = Verifier::new(Claims::from_design(&system.design), Clock::system());

@@ -2,9 +2,9 @@
 
 use anyhow::Context as _;
 use nagaya_design::{Design, Engine};
-use nagaya_dynamodb::{ApplyEvent, DesiredTable, Dynamodb, Options, Settings, TableKey, TablesPlan};
+use nagaya_dynamodb::{ApplyEvent, DesiredTable, Dynamodb, Options, Settings, Step, TableKey, TablesPlan};
 
-use super::{ChangeOptions, Kind, Subcommand, TableArgs, show};
+use super::{ChangeOptions, Kind, KmsKey, Subcommand, TableArgs, show};
 use crate::{Outcome, confirm::confirm, output::print, progress, source};
 
 /// The tag with the design of a table.
@@ -75,9 +75,19 @@ pub(crate) async fn plan_for(design: Design, base: Option<String>) -> anyhow::Re
     Ok(tables.store.plan_tables(&tables.wanted(None), false).await?)
 }
 
+/// Creates the tables of a design that do not exist, with all settings of the design. Changes no others.
+pub(crate) async fn create_missing(design: Design, base: Option<String>, key: &KmsKey) -> anyhow::Result<()> {
+    let tables = Tables::of_design(design, base).await?;
+    let options = ChangeOptions { kms_key: key.clone(), ..ChangeOptions::default() };
+    let mut plan = tables.store.plan_tables(&tables.wanted(Some(&options)), false).await?;
+    plan.tables.retain(|table| matches!(table.steps.first(), Some(Step::Create { .. })));
+    tables.store.apply_tables(&plan, &mut |_| {}).await?;
+    Ok(())
+}
+
 /// The key of tables that the design wants encrypted.
 fn table_key(options: Option<&ChangeOptions>) -> TableKey {
-    let id = options.and_then(|options| options.kms_key_id.clone()).filter(|id| !id.is_empty());
+    let id = options.and_then(|options| options.kms_key.kms_key_id.clone()).filter(|id| !id.is_empty());
     id.map_or(TableKey::Managed, TableKey::Customer)
 }
 

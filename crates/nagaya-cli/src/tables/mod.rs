@@ -86,7 +86,7 @@ enum Kind {
     Dynamodb,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 struct ChangeOptions {
     /// Only the first N indexes of each table, to add them one deployment at a time; 0 is none
     #[arg(long, value_name = "N")]
@@ -97,13 +97,20 @@ struct ChangeOptions {
     /// Protect the tables against deletion
     #[arg(long)]
     protect: bool,
+    #[command(flatten)]
+    kms_key: KmsKey,
+    /// A tag for each table, besides that of the design (may be given several times)
+    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = parse_tag)]
+    tags: Vec<(String, String)>,
+}
+
+/// The key of tables that a design wants encrypted.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct KmsKey {
     /// The customer-managed key for tables with `encryption = "kms"`: its id, ARN or alias. By default the AWS managed key
     /// of the account
     #[arg(long, value_name = "KEY", env = "NAGAYA_KMS_KEY_ID")]
     kms_key_id: Option<String>,
-    /// A tag for each table, besides that of the design (may be given several times)
-    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = parse_tag)]
-    tags: Vec<(String, String)>,
 }
 
 fn parse_tag(text: &str) -> Result<(String, String), String> {
@@ -111,9 +118,8 @@ fn parse_tag(text: &str) -> Result<(String, String), String> {
     if key.is_empty() { Err("the key is empty".to_owned()) } else { Ok((key.to_owned(), value.to_owned())) }
 }
 
-/// What has to be done for the tables of a design on DynamoDB.
 #[cfg(feature = "dynamodb")]
-pub(crate) use self::dynamodb::plan_for as dynamodb_plan;
+pub(crate) use self::dynamodb::{create_missing as create_dynamodb_tables, plan_for as dynamodb_plan};
 
 #[cfg(feature = "dynamodb")]
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
@@ -126,4 +132,15 @@ pub(super) fn run(_: &Args) -> anyhow::Result<Outcome> {
         "this build has no DynamoDB engine; release builds have it, and from the sources it is built with \
          `cargo install --path crates/nagaya-cli --features dynamodb`"
     )
+}
+
+/// Without the engine, opening the store has failed before.
+#[cfg(not(feature = "dynamodb"))]
+#[expect(clippy::unused_async, reason = "the same form as with the engine built in")]
+pub(crate) async fn create_dynamodb_tables(
+    _: nagaya_design::Design,
+    _: Option<String>,
+    _: &KmsKey,
+) -> anyhow::Result<()> {
+    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command};
 
-use nagaya_testing::{eventually, send_request};
+use nagaya_testing::{ServeProcess, eventually, send_request};
 use serde_json::Value;
 
 use super::{
@@ -194,4 +194,54 @@ fn a_server_that_cannot_start_reports_the_reason() {
     let env = [("DATA_STORE_DRIVER", "paper")];
     let run = nagaya_in(&["serve", "todo"], "", &env);
     assert!(run.status == 2 && run.stderr.contains("paper"), "{run}");
+}
+
+/// `nohup nagaya serve` outlives its terminal.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_that_was_started_with_nohup_goes_on_after_sighup() {
+    let status = |command: Command| {
+        let serving = ServeProcess::start(command, &["todo", "--store", "memory"]);
+        let id = serving.process.id().to_string();
+        let caught = |id: &str| {
+            let status = std::fs::read_to_string(format!("/proc/{id}/status")).expect("it runs");
+            let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("a mask").trim().to_owned();
+            u64::from_str_radix(&mask, 16).expect("a number") & 1 == 1
+        };
+        let is_caught = caught(&id);
+        assert!(Command::new("kill").args(["-HUP", &id]).status().expect("kill runs").success());
+        (serving, is_caught)
+    };
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_nagaya")]);
+    let (serving, is_caught) = status(shell);
+    assert!(!is_caught, "the signal stays ignored");
+    assert_eq!(send_request("GET", &format!("{}/healthz", serving.url()), None, None).0, 200);
+    assert_eq!(serving.process.stop(), Some(0), "SIGTERM stops it");
+    let (mut serving, is_caught) = status(Command::new(env!("CARGO_BIN_EXE_nagaya")));
+    assert!(is_caught);
+    assert_eq!(serving.process.wait(), Some(0), "elsewhere SIGHUP is an orderly stop");
+}
+
+/// Nothing else tells before the next start, which is refused.
+#[test]
+fn a_key_file_that_is_damaged_beside_a_running_server_is_logged_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let serving = serve(&["todo", "kondate", "--data", text(directory.path())], &[]);
+    let ask = || {
+        for (system, path) in [("todo", "/todos"), ("kondate", "/recipes")] {
+            assert_eq!(serving.send(system, "GET", path, None).0, 200, "{system}");
+        }
+    };
+    ask();
+    std::fs::write(directory.path().join("log.key"), "broken").expect("a file");
+    // The file is read again every second, by each system.
+    for _ in 0..40 {
+        ask();
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let mut process = serving.process;
+    process.terminate();
+    let logged = process.rest_of_stderr();
+    assert_eq!(logged.matches("log.key holds no key").count(), 1, "{logged}");
 }
