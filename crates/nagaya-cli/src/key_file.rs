@@ -4,8 +4,10 @@
 //! which it is accepted. A file of one line is what earlier versions wrote.
 
 use std::{
+    collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -82,7 +84,28 @@ pub(crate) fn load_or_create(path: &Path) -> anyhow::Result<KeySet> {
 
 fn reloaded(path: &Path, keys: &[StoredKey]) -> KeySet {
     let path = path.to_owned();
-    KeySet::reloaded(valid(keys), move || Some(valid(&read(&path).ok()??)))
+    KeySet::reloaded(valid(keys), move || reload(&path))
+}
+
+/// The keys of a file that was read before; `None` if it cannot be read now. That is logged once until it can be read again:
+/// every system reads the file each second.
+fn reload(path: &Path) -> Option<Vec<SecretKey>> {
+    static UNREADABLE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let keys = read(path).and_then(|keys| keys.with_context(|| format!("{} is gone", path.display())));
+    let mut unreadable = UNREADABLE.lock().unwrap_or_else(PoisonError::into_inner);
+    match keys {
+        Ok(keys) => {
+            unreadable.remove(path);
+            Some(valid(&keys))
+        }
+        Err(error) => {
+            if unreadable.insert(path.to_owned()) {
+                let error = format!("{error:#}");
+                tracing::error!(target: "nagaya::server", error, "the keys that were read before stay in use, until this process ends");
+            }
+            None
+        }
+    }
 }
 
 /// The keys that are accepted now.
@@ -93,13 +116,24 @@ fn valid(keys: &[StoredKey]) -> Vec<SecretKey> {
 
 /// The keys of a file; `None` if it does not exist.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Option<Vec<StoredKey>>> {
-    let text = match fs::read_to_string(path) {
+    let text = match read_text(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         text => text.with_context(|| format!("{} cannot be read", path.display()))?,
     };
     let keys: Option<Vec<_>> = text.trim().lines().map(parse_line).collect();
     let keys = keys.filter(|keys| keys.first().is_some_and(|first| first.until.is_none()));
     keys.with_context(|| format!("{} holds no key", path.display())).map(Some)
+}
+
+/// The text of a file, and not of the file that a link in its place leads to.
+fn read_text(path: &Path) -> io::Result<String> {
+    if path.is_symlink() {
+        return Err(io::Error::other(
+            "it is a link, and whoever may change the link chooses the keys; put the file itself there",
+        ));
+    }
+    // Another process may put a link there in the meantime.
+    io::read_to_string(private_file().write(false).read(true).open(path)?)
 }
 
 fn parse_line(line: &str) -> Option<StoredKey> {
@@ -182,6 +216,21 @@ mod tests {
         for damaged in ["damaged", "", &"é".repeat(32), &format!("{} 7", "0f".repeat(32))] {
             fs::write(&path, damaged).expect("a file");
             assert!(load_or_create(&path).expect_err("no key").to_string().contains("holds no key"), "{damaged}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_in_place_of_a_key_file_is_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (path, elsewhere) = (directory.path().join("cursor.key"), directory.path().join("elsewhere.key"));
+        load_or_create(&elsewhere).expect("a key");
+        for target in [&elsewhere, &directory.path().join("nothing")] {
+            std::os::unix::fs::symlink(target, &path).expect("a link");
+            let refused = load_or_create(&path).expect_err("a link");
+            assert!(format!("{refused:#}").contains("cursor.key cannot be read: it is a link"), "{refused:#}");
+            assert!(rotate(&path, Duration::ZERO).is_err() && path.is_symlink());
+            fs::remove_file(&path).expect("a link");
         }
     }
 

@@ -160,10 +160,19 @@ fn a_stopped_store_is_encrypted_and_a_command_gives_the_key() {
     home.refused("store encrypt --data @data", "--encryption-key-file");
     home.json(&format!("store encrypt --data @data {ONE}"));
     assert_eq!(files_with_secret(&home.path("data")), [] as [PathBuf; 0], "also not in the journals");
-    home.refused(&format!("store encrypt --data @data {ONE}"), "already");
+    // A repeated command has nothing to do, with and without a server.
+    let repeat = || {
+        let run = home.run(&format!("store encrypt --data @data {ONE}"));
+        assert!(run.status == 0 && run.stderr.contains("is encrypted with this key already"), "{run}");
+    };
+    repeat();
+    home.refused(&format!("store encrypt --data @data {TWO}"), "it is encrypted with the key");
     let command = format!("cat {}", home.path("one.key").display());
     let args = ["todo", "--encryption-key-command", &command, "--data", &home.word("@data")];
     let serving = ServeProcess::start(Command::new(env!("CARGO_BIN_EXE_nagaya")), &args);
+    check_todo(&serving, &todo);
+    repeat();
+    home.refused(&format!("store encrypt --data @data {TWO}"), "nagaya store rotate-key");
     check_todo(&serving, &todo);
 }
 

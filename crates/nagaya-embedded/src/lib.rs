@@ -52,7 +52,7 @@ mod storage;
 mod sweep;
 mod upgrade;
 
-pub use encryption::{EncryptionKey, EncryptionProgress, EncryptionState, FILE_OVERHEAD, Keyring};
+pub use encryption::{EncryptionKey, EncryptionProgress, EncryptionState, FILE_OVERHEAD, Keyring, is_key_refused};
 pub use engine::EmbeddedStore;
 pub use files::keep_new_files_private;
 pub use free_space::available_bytes;

@@ -54,18 +54,13 @@ pub(super) struct RotateKeyArgs {
 
 pub(super) fn encrypt(args: &EncryptArgs) -> anyhow::Result<Outcome> {
     let key = args.directory.encryption.required_key()?;
-    // It opens without a key, unless it was interrupted after the key had taken effect.
+    // It opens without a key, unless the key has taken effect already: the command may be repeated, or was interrupted.
     let plain = DirectoryArgs { encryption: Default::default(), ..args.directory.clone() };
-    let access = access(&plain).or_else(|refused| match access(&args.directory) {
-        Ok(Access::Own(store)) if is_being_encrypted(&store) => Ok(Access::Own(store)),
-        Ok(_) => bail!("the store is encrypted with this key already"),
-        Err(_) => Err(refused),
-    })?;
+    let access = access(&plain).or_else(|refused| access(&args.directory).map_err(|_| refused))?;
+    if access.keyring(&args.directory).is_ok_and(|keyring| keyring.encryption_key().is_some()) {
+        eprintln!("the store is encrypted with this key already");
+    }
     finish(&args.directory, access, key, None)
-}
-
-fn is_being_encrypted(store: &EmbeddedStore) -> bool {
-    store.encryption().is_ok_and(|state| state.is_some_and(|state| state.progress.is_some()))
 }
 
 pub(super) fn rotate_key(args: &RotateKeyArgs) -> anyhow::Result<Outcome> {
@@ -111,7 +106,7 @@ fn finish(
 }
 
 /// Changes the key of a store, and waits until everything is encrypted with it. `expected` is the id of the key that the store
-/// should have before; `None`: it should not be encrypted.
+/// should have before; `None`: it should not be encrypted, or with this key already.
 pub(crate) fn change_key(
     store: &EmbeddedStore,
     key: EncryptionKey,
@@ -121,6 +116,11 @@ pub(crate) fn change_key(
     let state = store.encryption().map_err(StoreFailure::from)?;
     let found = state.as_ref().map(|state| state.key_id.as_str());
     let is_interrupted = state.as_ref().is_some_and(|state| state.progress.is_some() && state.key_id == key.id());
+    if let (None, Some(state), false) = (expected, &state, is_interrupted)
+        && state.key_id == key.id()
+    {
+        return Ok(show::encryption_json(state));
+    }
     if !is_interrupted && found != expected {
         match found {
             Some(found) => bail!("the store is encrypted with the key {found}; `nagaya store rotate-key` changes it"),

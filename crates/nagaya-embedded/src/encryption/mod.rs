@@ -26,4 +26,5 @@ pub use self::{
     key::EncryptionKey,
     keyring::{FILE_OVERHEAD, Keyring},
     state::{EncryptionProgress, EncryptionState},
+    unlock::is_key_refused,
 };

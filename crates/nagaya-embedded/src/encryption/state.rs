@@ -153,12 +153,15 @@ impl EncryptionRecord {
         EncryptionRecord { purges_journals: false, ..self }
     }
 
+    /// Refuses a key that the store is not encrypted with.
+    pub(super) fn check_key(&self, encryption_key: &EncryptionKey) -> Result<(), KeyRefused> {
+        let given = encryption_key.id();
+        if given == self.key_id { Ok(()) } else { Err(KeyRefused::Other { expected: self.key_id.clone(), given }) }
+    }
+
     /// The data keys.
     pub(super) fn unlock(&self, encryption_key: &EncryptionKey) -> Result<DataKeys, Error> {
-        let given = encryption_key.id();
-        if given != self.key_id {
-            return Err(Error::engine(KeyRefused::Other { expected: self.key_id.clone(), given }));
-        }
+        self.check_key(encryption_key).map_err(Error::engine)?;
         let unwrap = |key: &WrappedKey| {
             let unwrapped = encryption_key.unwrap(&purpose(&self.key_id, key.number), &key.wrapped);
             let damaged =

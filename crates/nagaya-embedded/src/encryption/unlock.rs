@@ -1,8 +1,8 @@
 //! The check of the key when a store is opened.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use nagaya_store::Error;
+use nagaya_store::{Error, ErrorKind};
 
 use super::{
     key::EncryptionKey,
@@ -14,6 +14,19 @@ use crate::{
     storage::{Op, Storage},
 };
 
+/// A directory that does not open with the key that was given, or without one.
+#[derive(Debug, thiserror::Error)]
+#[error("{} does not open: {why}", .directory.display())]
+struct StoreRefusesKey {
+    directory: PathBuf,
+    why: KeyRefused,
+}
+
+/// Whether an error says that a directory needs another key, a key, or none.
+pub fn is_key_refused(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Engine(cause) if cause.is::<StoreRefusesKey>())
+}
+
 /// Gives a store that has been opened its data keys; refuses it if the key is missing or another one, or if it is not
 /// encrypted and a key was given. Returns the record of an encrypted store.
 pub(crate) fn unlock(
@@ -22,13 +35,14 @@ pub(crate) fn unlock(
     key: Option<&EncryptionKey>,
 ) -> Result<Option<EncryptionRecord>, Error> {
     let record = EncryptionRecord::read(&storage.view()?)?;
-    let refused = |why: &dyn std::fmt::Display| Error::engine(format!("{} does not open: {why}", directory.display()));
+    let refused = |why| Error::engine(StoreRefusesKey { directory: directory.to_path_buf(), why });
     match (record, key) {
         (None, None) => Ok(None),
-        (None, Some(key)) => Err(refused(&KeyRefused::NotEncrypted(key.id()))),
-        (Some(record), None) => Err(refused(&KeyRefused::Missing(record.key_id))),
+        (None, Some(key)) => Err(refused(KeyRefused::NotEncrypted(key.id()))),
+        (Some(record), None) => Err(refused(KeyRefused::Missing(record.key_id))),
         (Some(record), Some(key)) => {
-            let keys = record.unlock(key).map_err(|error| refused(&error))?;
+            record.check_key(key).map_err(refused)?;
+            let keys = record.unlock(key)?;
             if let Some(disk) = storage.disk() {
                 disk.install_keys(keys);
             }
