@@ -38,9 +38,9 @@ pub use self::{
     extension::{CustomHandler, CustomRoute, Extension, ExtensionFuture, StopSignal},
     identity::{
         Caller, Claims, Grant, Issuer, IssuerError, LocalIssuer, Revocation, RevocationFollower, RevocationStore,
-        Revocations, RevokedSubject, Verifier, http_agent, router as issuer_routes, without_credentials,
+        Revocations, RevokedSubject, Verifier, http_agent, http_agent_at, router as issuer_routes, without_credentials,
     },
-    limits::{Limits, open_files_limit, raise_open_files_limit},
+    limits::{Limits, raise_open_files_limit},
     openapi::{Document, document},
     problem::{FieldProblem, Problem, ProblemCode},
     request_body::{BodyField, BodyValue, RequestBody},

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nagaya_design::{Diagnostic, Severity, check};
+use nagaya_design::{Design, Diagnostic, Engine, Severity, check};
 use nagaya_server::System;
 
 use super::{Check, Finding};
@@ -31,6 +31,7 @@ pub(super) fn examine(args: &serve::Args, findings: &mut Vec<Finding>) -> Vec<Sy
         }
     };
     let mut served = Vec::new();
+    let engine = args.store.kind.engine();
     for name in names {
         match examine_one(&name, args, &resources) {
             Ok((system, warnings)) => {
@@ -39,11 +40,13 @@ pub(super) fn examine(args: &serve::Args, findings: &mut Vec<Finding>) -> Vec<Sy
                     [] => Check::Designs.ok(format!("{name} has no warnings without an explanation")),
                     warnings => {
                         let found = format!("{name} has warnings without an explanation: {}", warnings.join(", "));
-                        Check::Designs.warning(found, format!("look at `nagaya check {name}`"))
+                        Check::Designs.warning(found, format!("look at `nagaya check {name} --engine {engine}`"))
                     }
                 });
             }
-            Err(why) => findings.push(Check::Designs.problem(why, format!("correct what `nagaya check {name}` shows"))),
+            Err(why) => findings.push(
+                Check::Designs.problem(why, format!("correct what `nagaya check {name} --engine {engine}` shows")),
+            ),
         }
     }
     served
@@ -55,12 +58,22 @@ fn examine_one(name: &str, args: &serve::Args, resources: &Resources) -> Result<
         Some(text) => text.to_owned(),
         None => source::read(Path::new(name)).map_err(|error| format!("{error:#}"))?.text,
     };
-    let checked = check(&text, &[args.store.kind.engine()]);
-    let is_open = |each: &&Diagnostic| each.severity() == Severity::Warning && each.explained.is_none();
+    let engine = args.store.kind.engine();
+    let checked = check(&text, &[engine]);
+    let is_open = |each: &&Diagnostic| {
+        let is_left = checked.design.as_ref().is_some_and(|design| is_only_encryption(each, design, engine));
+        each.severity() == Severity::Warning && each.explained.is_none() && !is_left
+    };
     let mut warnings: Vec<_> = checked.diagnostics.iter().filter(is_open).map(|each| each.code.id).collect();
     warnings.sort_unstable();
     warnings.dedup();
     let built_in = systems::find(name, resources).map_err(|error| format!("{error:#}"))?;
     let system = built_in.or_else(|| checked.design.map(System::plain));
     system.map(|system| (system, warnings)).ok_or_else(|| format!("{name} has errors"))
+}
+
+/// Whether a warning is only about the encryption of a table: the check of the encryption knows whether the store has a key.
+fn is_only_encryption(warning: &Diagnostic, design: &Design, engine: Engine) -> bool {
+    let mut tables = design.tables.iter().filter(|table| table.span() == warning.span());
+    warning.code.id == "NG0906" && tables.any(|table| table.ignored_settings(engine) == ["encryption"])
 }

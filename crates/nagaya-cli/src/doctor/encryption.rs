@@ -1,8 +1,8 @@
-//! Encryption at rest: the key that is given, and the one that the store wants.
+//! The embedded store: whether it opens, and whether the key that is given is the one that it wants.
 
 use std::{path::Path, sync::Arc};
 
-use nagaya_embedded::{EmbeddedStore, EncryptionKey, Keyring, Options, is_in_use, is_older_format};
+use nagaya_embedded::{EmbeddedStore, EncryptionKey, Keyring, Options, is_in_use, is_key_refused, is_older_format};
 use nagaya_server::System;
 use nagaya_store::Store;
 use serde_json::json;
@@ -47,8 +47,14 @@ pub(super) fn examine(
     };
     findings.extend(encryption.file().and_then(|file| files::key_file(Check::Encryption, file)));
     let examined = match examine_store(&args.store.data, key.as_ref(), is_safe_to_open) {
-        Ok(examined) => examined,
+        Ok((examined, how)) => {
+            findings.push(Check::Store.ok(how));
+            examined
+        }
         Err(finding) => {
+            if finding.check == Check::Store {
+                findings.push(Check::Encryption.unknown("whether the key fits: the store was not opened"));
+            }
             findings.push(finding);
             return ExaminedStore::default();
         }
@@ -78,35 +84,42 @@ fn without_key(systems: &[System]) -> Finding {
     }
 }
 
-/// Opens the store, or asks the server that has it open. Changes nothing: an older format stays what it is.
-fn examine_store(data: &Path, key: Option<&EncryptionKey>, is_safe_to_open: bool) -> Result<ExaminedStore, Finding> {
-    let unknown = |why: String| Check::Encryption.unknown(format!("whether the key fits the store: {why}"));
+/// Opens the store, or asks the server that has it open; also how it was reached. Changes nothing: an older format stays what it
+/// is.
+fn examine_store(
+    data: &Path,
+    key: Option<&EncryptionKey>,
+    is_safe_to_open: bool,
+) -> Result<(ExaminedStore, &'static str), Finding> {
     match is_store(data) {
         Ok(true) => {}
-        Ok(false) => return Ok(ExaminedStore::default()),
-        Err(error) => return Err(unknown(format!("{error:#}"))),
+        Ok(false) => return Ok((ExaminedStore::default(), "there is none yet; `nagaya serve` creates it")),
+        Err(error) => return Err(Check::Store.unknown(format!("{error:#}"))),
     }
     if let Ok(server) = Connection::open(data) {
-        return ask_server(server, data, key);
+        return ask_server(server, data, key).map(|examined| (examined, "a server has it open, and answers"));
     }
     if !is_safe_to_open {
-        return Err(unknown("correct the files first; the store is opened only then".to_owned()));
+        return Err(Check::Store.unknown("correct the files first; it is opened only then"));
     }
     let options = Options { sweep_interval: None, encryption_key: key.cloned(), upgrade: false, ..Options::default() };
-    let store = match EmbeddedStore::open(data, options) {
-        Ok(store) => store,
-        Err(error) if is_in_use(&error) => return Err(unknown(error.to_string())),
-        Err(error) if is_older_format(&error) => {
-            let remedy = "back it up before `nagaya serve` of this version starts there, and then run this again";
-            return Err(Check::Encryption.warning(format!("the store was not examined: {error}"), remedy));
-        }
-        Err(error) => return Err(Check::Encryption.problem(format!("the store cannot be opened: {error}"), REMEDY)),
-    };
+    let store = EmbeddedStore::open(data, options).map_err(|error| match () {
+        () if is_in_use(&error) => Check::Store.unknown(error.to_string()),
+        () if is_older_format(&error) => Check::Store.warning(
+            format!("it was not examined: {error}"),
+            "back it up before `nagaya serve` of this version starts there, and then run this again",
+        ),
+        () if is_key_refused(&error) => Check::Encryption.problem(format!("the store cannot be opened: {error}"), REMEDY),
+        () => Check::Store.problem(
+            format!("it cannot be opened: {error}"),
+            "`nagaya serve` does not start: see docs/how-to/back-up-and-restore.md, and copy the directory before you try anything",
+        ),
+    })?;
     // What cannot be read is not known to be lost.
     let had = |name: &&str| store.remembers_file(name).unwrap_or(false);
     let remembered = keys::REMEMBERED.into_iter().filter(had).collect();
     let is_encrypted = store.keyring().encryption_key().is_some();
-    Ok(ExaminedStore { is_encrypted, remembered, store: Some(Arc::new(store)) })
+    Ok((ExaminedStore { is_encrypted, remembered, store: Some(Arc::new(store)) }, "it opens"))
 }
 
 fn ask_server(server: Connection, data: &Path, key: Option<&EncryptionKey>) -> Result<ExaminedStore, Finding> {

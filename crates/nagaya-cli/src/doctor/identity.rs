@@ -50,9 +50,13 @@ async fn issuer(args: &serve::Args, systems: &[System]) -> Finding {
         Ok(verifier) => verifier,
         Err(error) => return Check::Issuer.problem(error.to_string(), "correct --issuer"),
     };
-    match verifier.fetch_keys().await {
-        true => Check::Issuer.ok(format!("{url} publishes its keys, and each system has its audience")),
-        false => Check::Issuer.problem(
+    match (verifier.fetch_keys().await, verifier.key_count()) {
+        (true, 1..) => Check::Issuer.ok(format!("{url} publishes its keys, and each system has its audience")),
+        (true, 0) => Check::Issuer.problem(
+            format!("{url} publishes no key that can verify tokens, so that every token is refused"),
+            "let it publish a public key for signatures: RSA with 2,048 to 4,096 bits, P-256, P-384 or Ed25519",
+        ),
+        (false, _) => Check::Issuer.problem(
             format!("the keys of {url} cannot be fetched, so no token can be checked"),
             "let this machine reach it; the log of `nagaya serve` has the cause",
         ),

@@ -11,6 +11,7 @@ mod network;
 mod owner;
 mod running;
 mod store;
+mod trusted;
 
 use std::fmt::Write as _;
 
@@ -84,6 +85,7 @@ enum Check {
     Issuer,
     TokenAge,
     Files,
+    Store,
     Keys,
     Encryption,
     Space,
@@ -96,7 +98,7 @@ enum Check {
 }
 
 impl Check {
-    const ALL: [Check; 18] = [
+    const ALL: [Check; 19] = [
         Check::Designs,
         Check::Mode,
         Check::Transport,
@@ -106,6 +108,7 @@ impl Check {
         Check::Issuer,
         Check::TokenAge,
         Check::Files,
+        Check::Store,
         Check::Keys,
         Check::Encryption,
         Check::Space,
@@ -129,6 +132,7 @@ impl Check {
             Check::Issuer => "Issuer and audiences",
             Check::TokenAge => "Age of tokens and keys",
             Check::Files => "Files",
+            Check::Store => "Store",
             Check::Keys => "Keys",
             Check::Encryption => "Encryption at rest",
             Check::Space => "Disk space",
@@ -187,7 +191,7 @@ async fn examine(args: &serve::Args) -> Vec<Finding> {
     }
     keys::examine(args, &systems, examined, &mut findings).await;
     store::examine(args, &systems, &mut findings).await;
-    running::examine(args, &mut findings).await;
+    running::examine(args, &systems, &mut findings).await;
     findings.push(
         Check::Operators
             .by_hand("know who has an operator role at the issuer, and read their log: `nagaya audit list`"),

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use nagaya_server::open_files_limit;
+use nagaya_server::raise_open_files_limit;
 
 use super::{Check, Finding, files};
 use crate::serve;
@@ -13,7 +13,7 @@ const FEW_OPEN_FILES: u64 = 4_096;
 pub(super) fn examine(args: &serve::Args, findings: &mut Vec<Finding>) {
     let network = &args.network;
     findings.push(match (network.is_production(), network.check()) {
-        (true, Ok(())) => Check::Mode.ok("what is for development is off"),
+        (true, Ok(())) => Check::Mode.ok("these settings turn off what is for development"),
         (true, Err(refused)) => Check::Mode.problem("`nagaya serve` refuses these settings", format!("{refused:#}")),
         (false, _) => Check::Mode.problem(
             "development: tokens of the local issuer are accepted, and one is printed at each start",
@@ -89,10 +89,11 @@ fn limits(args: &serve::Args) -> Finding {
             "give --tenant-rate N, and --tenant-rates for those who need more",
         );
     }
-    match open_files_limit() {
+    // As the server does when it starts.
+    match raise_open_files_limit() {
         Some(files @ ..FEW_OPEN_FILES) => Check::Limits.warning(
             format!("the process may have {files} open files, so that few clients can connect"),
-            "raise the limit: `LimitNOFILE=65536` in the unit file, or `ulimit -n`",
+            "raise the hard limit: `LimitNOFILE=65536` in the unit file, or `ulimit -Hn`",
         ),
         _ => Check::Limits.ok(format!("{} requests per second and tenant", limits.tenant_rate)),
     }

@@ -1,11 +1,18 @@
 //! The server that runs with these settings, if there is one.
 
+mod metrics;
+mod public;
+
 use std::{net::SocketAddr, time::Duration};
 
-use nagaya_server::{http_agent, without_credentials};
+use nagaya_server::{System, http_agent};
 use tokio::task::JoinError;
 
-use super::{Check, Finding};
+use self::{
+    metrics::{is_ours, values},
+    public::PublicAddress,
+};
+use super::{Check, Finding, trusted};
 use crate::serve;
 
 /// How long a server may take to answer.
@@ -13,15 +20,23 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Seconds after which lists and searches are noticeably old; as in the alerts.
 const LONG_LAG: f64 = 60.0;
 
-pub(super) async fn examine(args: &serve::Args, findings: &mut Vec<Finding>) {
+pub(super) async fn examine(args: &serve::Args, systems: &[System], findings: &mut Vec<Finding>) {
     let network = &args.network;
-    let scheme = if network.has_tls() { "https" } else { "http" };
-    let public = network.public_url.clone().unwrap_or_else(|| format!("{scheme}://{}", loopback(network.address())));
-    let address = network.address();
+    let (public, address) = (PublicAddress::of(network), network.address());
     let admin =
         network.admin_address().unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], address.port().wrapping_add(1))));
-    let admin = format!("http://{}", loopback(admin));
-    let server = tokio::task::spawn_blocking(move || examine_server(&public, &admin));
+    let admin = format!("http://{}", public::connectable(admin));
+    let expected = trusted::by_settings(args, systems);
+    let server =
+        tokio::task::spawn_blocking(move || {
+            let mut findings = examine_server(&public, &admin, expected.as_ref());
+            if !findings.iter().any(|finding| finding.check == Check::Running) {
+                findings.push(Check::Running.ok(
+                    "it is ready, no wall was breached, no projection is stuck, and clients do not see the metrics",
+                ));
+            }
+            findings
+        });
     findings.extend(completed(server.await));
 }
 
@@ -35,16 +50,8 @@ fn completed(ended: Result<Vec<Finding>, JoinError>) -> Vec<Finding> {
     })
 }
 
-/// An address that can be connected to.
-fn loopback(mut address: SocketAddr) -> SocketAddr {
-    if address.ip().is_unspecified() {
-        address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
-    }
-    address
-}
-
-fn examine_server(public: &str, admin: &str) -> Vec<Finding> {
-    let metrics = match get(&format!("{admin}/metrics")) {
+fn examine_server(public: &PublicAddress, admin: &str, expected: Option<&trusted::Audiences>) -> Vec<Finding> {
+    let metrics = match get(&http_agent(TIMEOUT), &format!("{admin}/metrics")) {
         Ok((200, metrics)) if is_ours(&metrics) => metrics,
         Ok((status, _)) => {
             return vec![Check::Running.unknown(format!(
@@ -56,28 +63,12 @@ fn examine_server(public: &str, admin: &str) -> Vec<Finding> {
         }
     };
     let mut findings = Vec::new();
-    if !matches!(get(&format!("{admin}/readyz")), Ok((200, _))) {
+    if !matches!(get(&http_agent(TIMEOUT), &format!("{admin}/readyz")), Ok((200, _))) {
         findings.push(Check::Running.problem("the server is not ready", "its log says why; see /readyz"));
     }
+    findings.extend(trusted::compare(&metrics::trusted_audiences(&metrics), expected));
     findings.extend(findings_in_metrics(&metrics));
-    let shown = without_credentials(public);
-    match get(&format!("{public}/metrics")) {
-        Ok((200, metrics)) if is_ours(&metrics) => findings.push(Check::Running.problem(
-            format!("{shown}/metrics shows the metrics to everybody"),
-            "let the proxy forward to the public address only, and not to the admin listener",
-        )),
-        Ok(_) => {}
-        Err(why) => findings.push(
-            Check::Running
-                .warning(format!("{shown} does not answer here: {why}"), "verify from elsewhere that clients reach it"),
-        ),
-    }
-    if findings.is_empty() {
-        findings.push(
-            Check::Running
-                .ok("it is ready, no wall was breached, no projection is stuck, and clients do not see the metrics"),
-        );
-    }
+    findings.extend(public.examine());
     findings
 }
 
@@ -110,25 +101,11 @@ fn findings_in_metrics(metrics: &str) -> Vec<Finding> {
     findings
 }
 
-fn get(url: &str) -> Result<(u16, String), ureq::Error> {
-    let mut answer = http_agent(TIMEOUT).get(url).call()?;
+/// The status and the body of an answer.
+fn get(agent: &ureq::Agent, url: &str) -> Result<(u16, String), ureq::Error> {
+    let mut answer = agent.get(url).call()?;
     let body = answer.body_mut().read_to_string()?;
     Ok((answer.status().as_u16(), body))
-}
-
-/// Whether metrics are those of a server of this program.
-fn is_ours(metrics: &str) -> bool {
-    values(metrics, "nagaya_build_info").next().is_some()
-}
-
-/// The values of a metric, one for each combination of its labels.
-fn values(metrics: &str, name: &str) -> impl Iterator<Item = f64> {
-    let value = move |line: &str| {
-        let rest = line.strip_prefix(name)?;
-        let rest = if rest.starts_with('{') { &rest[rest.rfind('}')? + 1..] } else { rest };
-        rest.trim().split(' ').next()?.parse::<f64>().ok()
-    };
-    metrics.lines().filter_map(value)
 }
 
 #[cfg(test)]
@@ -154,12 +131,5 @@ mod tests {
         assert_eq!(states(metrics(60, 0)), [""; 0]);
         assert_eq!(states(metrics(61, 0)), ["warning"]);
         assert_eq!(states(metrics(0, 1)), ["problem"]);
-    }
-
-    #[test]
-    fn a_metric_has_a_value_for_each_of_its_labels() {
-        let metrics = "# TYPE a counter\na_total{system=\"x\"} 2\na_total{system=\"y}\"} 1\na_total_other 9\nb 4\n";
-        assert_eq!(values(metrics, "a_total").collect::<Vec<_>>(), [2.0, 1.0]);
-        assert_eq!(values(metrics, "b").collect::<Vec<_>>(), [4.0]);
     }
 }

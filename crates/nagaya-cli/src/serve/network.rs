@@ -120,6 +120,11 @@ impl Network {
         self.tls_cert.is_some()
     }
 
+    /// Whether each client needs a certificate.
+    pub(crate) fn wants_client_certificates(&self) -> bool {
+        self.tls_client_ca.is_some()
+    }
+
     /// The address of health, readiness and metrics, if one was chosen.
     pub(crate) fn admin_address(&self) -> Option<SocketAddr> {
         self.admin_listen

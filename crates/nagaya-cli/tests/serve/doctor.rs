@@ -1,11 +1,13 @@
 //! `nagaya doctor`: the checklist for production.
 
 mod files;
+mod identity;
 mod running;
 mod store;
 
 use std::fs;
 
+use nagaya_testing::ServeProcess;
 use serde_json::Value as Json;
 
 use super::{
@@ -114,6 +116,40 @@ fn a_server_with_the_settings_of_the_checklist_has_no_problem() {
     );
 }
 
+/// A server that was started with other settings than those that are verified.
+#[test]
+fn a_running_server_with_other_settings_than_the_given_ones_is_a_problem() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let issuer = serve(&["todo", "--store", "memory"], &[]);
+    let production =
+        ["todo", "--data", text(&data), "--issuer", issuer.url(), "--behind-proxy", "--trusted-proxies", "1"];
+    let problems = |server: &ServeProcess, audience: &str| {
+        let port = server.url().rsplit(':').next().expect("a port");
+        let admin = server.admin_url().trim_start_matches("http://");
+        let running = ["--audience", audience, "--port", port, "--admin-listen", admin];
+        let (is_fine, found) = doctor(&[&production[..], &running].concat());
+        let found: Vec<_> = having(&found, "problem").iter().map(|(check, what)| format!("{check}: {what}")).collect();
+        assert_eq!(is_fine, found.is_empty());
+        found
+    };
+    let server = serve(&["todo", "--data", text(&data)], &[]);
+    let found = problems(&server, "todo");
+    assert!(
+        found.len() == 1 && found[0].starts_with("Production mode: the server that runs is for development"),
+        "{found:?}"
+    );
+    assert_eq!(server.process.stop(), Some(0));
+
+    let server = serve(&[&production[..], &["--audience", "todo"]].concat(), &[]);
+    assert_eq!(problems(&server, "todo"), [""; 0]);
+    let found = problems(&server, "other");
+    assert!(
+        found.len() == 1 && found[0].starts_with("Issuer and audiences: the server that runs accepts"),
+        "{found:?}"
+    );
+}
+
 /// Beside a server with TLS, whose certificate this machine trusts or not.
 #[test]
 fn a_server_with_tls_is_asked_too() {
@@ -139,6 +175,33 @@ fn a_server_with_tls_is_asked_too() {
     // A machine that does not trust it cannot say what clients see.
     let (_, state, found) = state_of(&[("SSL_CERT_FILE", text(&key))]);
     assert_eq!(state, "warning", "{found}");
+}
+
+/// The name of the certificate leads elsewhere from this machine, or nowhere.
+#[test]
+fn a_certificate_is_verified_by_its_name_or_that_of_the_public_url() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let fixture = |name: &str| root().join("crates/nagaya-server/tests/limits/tls").join(name);
+    let (certificate, authority, key) =
+        (fixture("named.pem"), fixture("named-ca.pem"), directory.path().join("tls.key"));
+    fs::copy(fixture("named.key.pem"), &key).expect("a copy");
+    restrict(&key);
+    let settings = ["todo", "--data", text(&data), "--tls-cert", text(&certificate), "--tls-key", text(&key)];
+    let server = serve(&settings, &[]);
+    let address = |url: &str| url.rsplit('/').next().expect("an address").to_owned();
+    let (public, admin) = (address(server.url()), address(server.admin_url()));
+    let check = |more: &[&str], state: &str, words: &str| {
+        let running = [&settings[..], &["--listen", &public, "--admin-listen", &admin], more].concat();
+        let (_, found) = doctor_in(&running, &[("SSL_CERT_FILE", text(&authority))]);
+        let found: Vec<_> = found.into_iter().filter(|(check, ..)| check == "Running server").collect();
+        let [(_, found_state, what)] = &found[..] else { panic!("{found:?}") };
+        assert!(found_state == state && what.contains(words), "{more:?}: {found:?}");
+    };
+    check(&[], "ok", "it is ready");
+    check(&["--public-url", "https://todo.example.com/api"], "ok", "it is ready");
+    check(&["--public-url", "https://todo.example.org"], "warning", "https://todo.example.org");
+    check(&["--tls-client-ca", text(&authority)], "unknown", "wants a certificate of each client");
 }
 
 fn restrict(path: &std::path::Path) {

@@ -32,15 +32,7 @@ pub(super) fn check(design: &Design, engine: Engine, languages: &mut Languages, 
 }
 
 fn ignored_settings(table: &Table, engine: Engine, diagnostics: &mut Vec<Diagnostic>) {
-    let mut ignored = Vec::new();
-    if engine != Engine::Cosmos {
-        ignored.extend(table.consistency.as_ref().map(|_| "consistency"));
-        ignored.extend(table.indexing.as_ref().map(|_| "indexing"));
-    }
-    if engine == Engine::Embedded {
-        ignored.extend(table.throughput.map(|_| "throughput"));
-        ignored.extend(table.kms.then_some("encryption"));
-    }
+    let ignored = table.ignored_settings(engine);
     if !ignored.is_empty() {
         let message = format!("the {engine} engine ignores {}", crate::diagnostic::list(&ignored));
         codes::SETTING_IGNORED.report(diagnostics, &table.span, message).help(if ignored.contains(&"encryption") {

@@ -1,7 +1,7 @@
 //! Tables and their indexes.
 
 use super::{Entity, KeyTemplates};
-use crate::{diagnostic::Span, template::Template};
+use crate::{Engine, diagnostic::Span, template::Template};
 
 /// The attributes of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +49,25 @@ impl Table {
     /// The name in the store for a base name.
     pub fn physical_name(&self, base: &str) -> String {
         self.name.replace("{base}", base)
+    }
+
+    /// The settings that an engine does not have (`NG0906`).
+    pub fn ignored_settings(&self, engine: Engine) -> Vec<&'static str> {
+        let mut ignored = Vec::new();
+        if engine != Engine::Cosmos {
+            ignored.extend(self.consistency.as_ref().map(|_| "consistency"));
+            ignored.extend(self.indexing.as_ref().map(|_| "indexing"));
+        }
+        if engine == Engine::Embedded {
+            ignored.extend(self.throughput.map(|_| "throughput"));
+            ignored.extend(self.kms.then_some("encryption"));
+        }
+        ignored
+    }
+
+    /// Where it is in the source: the main span of a diagnostic about its settings.
+    pub fn span(&self) -> Span {
+        self.span.clone()
     }
 
     /// Each attribute of an entity's table key and index keys, with its template.

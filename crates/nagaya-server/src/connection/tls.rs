@@ -14,6 +14,7 @@ use rustls::{
 };
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use webpki::EndEntityCert;
 
 use crate::observe::TARGET;
 
@@ -51,6 +52,15 @@ impl Tls {
     pub fn open(files: TlsFiles) -> Result<Self, TlsError> {
         let current = RwLock::new(Arc::new(files.read()?));
         Ok(Tls { files, current })
+    }
+
+    /// A host name that the certificate is for; `None` if it is only for addresses. A pattern such as `*.example.com` stands for
+    /// one of its hosts.
+    pub fn dns_name(&self) -> Option<String> {
+        let certificates = certificates(&self.files.certificates).ok()?;
+        let certificate = EndEntityCert::try_from(certificates.first()?).ok()?;
+        let name = certificate.valid_dns_names().next()?;
+        Some(name.strip_prefix("*.").map_or_else(|| name.to_owned(), |domain| format!("www.{domain}")))
     }
 
     /// Does the handshake of a connection.

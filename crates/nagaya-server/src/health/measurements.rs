@@ -57,14 +57,15 @@ impl SystemMeasurements {
 }
 
 impl Health {
-    /// The measurements of all systems, how many of their tenants are over quota, and how many revocations they know.
+    /// The measurements of all systems, whose tokens they accept, how many of their tenants are over quota, and how many
+    /// revocations they know.
     pub(crate) async fn measurements(&self) -> Vec<Measurement> {
         let systems = self.each_system(|each| {
-            let (over_quota, revocations) = (each.limits.over_quota(), each.verifier.revocation_count());
-            (each.system.clone(), Arc::clone(&each.measurements), over_quota, revocations)
+            let (over_quota, verifier) = (each.limits.over_quota(), Arc::clone(&each.verifier));
+            (each.system.clone(), Arc::clone(&each.measurements), over_quota, verifier)
         });
         let mut measured: Vec<Measurement> = Vec::new();
-        for (system, measurements, over_quota, revocations) in systems {
+        for (system, measurements, over_quota, verifier) in systems {
             // The same system may be mounted at two paths.
             if measured.iter().any(|each| each.labels.iter().any(|(name, value)| *name == "system" && *value == system))
             {
@@ -74,8 +75,13 @@ impl Health {
             let over_quota = Measurement::gauge("tenants_over_quota", help, over_quota as f64);
             measured.push(over_quota.label("system", system.as_str()));
             let help = "Revocations of tokens that are in force";
-            let revocations = Measurement::gauge("token_revocations", help, revocations as f64);
-            measured.push(revocations.label("system", system));
+            let revocations = Measurement::gauge("token_revocations", help, verifier.revocation_count() as f64);
+            measured.push(revocations.label("system", system.as_str()));
+            for (issuer, audience) in verifier.trusted_audiences() {
+                let help = "1 for each issuer and audience whose tokens the system accepts";
+                let trusted = Measurement::gauge("trusted_audience", help, 1.0).label("system", system.as_str());
+                measured.push(trusted.label("issuer", issuer).label("audience", audience));
+            }
             measured.extend(measurements.get().await);
         }
         measured

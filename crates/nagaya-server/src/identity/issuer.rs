@@ -216,7 +216,12 @@ impl Issuer {
             Source::Remote { remote, keys } => remote.fetch().map(|published| keys.replace(published)),
         });
         let failed = match fetched.await {
-            Ok(Ok(())) => false,
+            Ok(Ok(())) => {
+                if self.key_count() == 0 {
+                    tracing::warn!(issuer = self.name(), "the issuer publishes no key that can verify tokens");
+                }
+                false
+            }
             Ok(Err(error)) => {
                 tracing::warn!(issuer = self.name(), %error, "cannot fetch the keys of an issuer");
                 true
@@ -233,6 +238,11 @@ impl Issuer {
         self.0.failed.store(failed, Ordering::Relaxed);
         self.0.refreshed.store(now, Ordering::Relaxed);
         drop(guard);
+    }
+
+    /// How many of its keys can verify tokens.
+    pub(super) fn key_count(&self) -> usize {
+        self.keys().len()
     }
 
     fn keys(&self) -> &Keys {

@@ -143,6 +143,11 @@ impl Keys {
         }
     }
 
+    /// How many keys there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Replaces the keys. A key that is no longer published is retired, and so are the tokens that it verified.
     pub(super) fn replace(&self, published: impl IntoIterator<Item = Jwk>) {
         let mut keys = self.0.write().unwrap_or_else(PoisonError::into_inner);

@@ -28,7 +28,7 @@ pub use self::{
     error::IssuerError,
     issuer::Issuer,
     local::{Grant, LocalIssuer},
-    remote::{http_agent, without_credentials},
+    remote::{http_agent, http_agent_at, without_credentials},
     revocation::{Revocation, RevocationFollower, RevocationStore, Revocations, RevokedSubject},
     verifier::Verifier,
 };

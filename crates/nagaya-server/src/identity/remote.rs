@@ -1,13 +1,18 @@
 //! A remote issuer: its discovery document and its keys, by HTTPS.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::http::{StatusCode, Uri};
 use jsonwebtoken::jwk::Jwk;
 use serde_json::Value as Json;
 use ureq::{
     Agent,
+    config::Config,
     tls::{Certificate, RootCerts, TlsConfig},
+    unversioned::{
+        resolver::{ResolvedSocketAddrs, Resolver},
+        transport::{DefaultConnector, NextTimeout},
+    },
 };
 
 use super::IssuerError;
@@ -113,6 +118,15 @@ pub(crate) fn is_loopback(host: &str) -> bool {
 
 /// An HTTP client that trusts the certificates of this machine and follows no redirects.
 pub fn http_agent(timeout: Duration) -> Agent {
+    http_config(timeout).new_agent()
+}
+
+/// The same, but it connects to this address whatever host a URL names.
+pub fn http_agent_at(timeout: Duration, address: SocketAddr) -> Agent {
+    Agent::with_parts(http_config(timeout), DefaultConnector::new(), FixedAddress(address))
+}
+
+fn http_config(timeout: Duration) -> Config {
     // Unreadable certificates are skipped.
     let trusted = rustls_native_certs::load_native_certs().certs;
     let trusted = trusted.iter().map(|each| Certificate::from_der(each.as_ref()).to_owned()).collect();
@@ -126,7 +140,19 @@ pub fn http_agent(timeout: Duration) -> Agent {
         // A redirect would bypass the check of the URL.
         .max_redirects(0)
         .http_status_as_error(false);
-    config.build().new_agent()
+    config.build()
+}
+
+/// Resolves every host to one address.
+#[derive(Debug)]
+struct FixedAddress(SocketAddr);
+
+impl Resolver for FixedAddress {
+    fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let mut addresses = self.empty();
+        addresses.push(self.0);
+        Ok(addresses)
+    }
 }
 
 fn get(agent: &Agent, url: &str) -> Result<Json, IssuerError> {

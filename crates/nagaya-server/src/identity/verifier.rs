@@ -124,6 +124,18 @@ impl Verifier {
         self.revocations.len()
     }
 
+    /// Whose tokens are accepted: the issuer, which is `local` for the local one, with each audience.
+    pub(crate) fn trusted_audiences(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.trusted.iter().flat_map(|trusted| {
+            trusted.audiences.iter().map(|audience| (&**trusted.issuer.caller_name(), audience.as_str()))
+        })
+    }
+
+    /// How many keys of the issuer can verify tokens, of those that were fetched last.
+    pub fn key_count(&self) -> usize {
+        self.trusted.as_ref().map_or(0, |trusted| trusted.issuer.key_count())
+    }
+
     /// Fetches the keys of the issuer before the first token comes; whether that succeeded. Failures are logged, and tried
     /// again with that token.
     pub async fn fetch_keys(&self) -> bool {

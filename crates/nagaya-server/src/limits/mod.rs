@@ -11,7 +11,8 @@ use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc, time::Duration};
 use axum::http::HeaderName;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-pub use self::open_files::{open_files_limit, raise_open_files_limit};
+pub(crate) use self::open_files::open_files_limit;
+pub use self::open_files::raise_open_files_limit;
 pub(crate) use self::{
     client_network::client_network,
     held_body::{SMALL_BODY, hold_until_sent, large_size},

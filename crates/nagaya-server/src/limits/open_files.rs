@@ -5,7 +5,7 @@
 const RESERVED: u64 = 1_200;
 
 /// How many files this process may have open; `None` where it is not known.
-pub fn open_files_limit() -> Option<u64> {
+pub(crate) fn open_files_limit() -> Option<u64> {
     #[cfg(unix)]
     {
         // No limit is a limit that is never reached.

@@ -5,7 +5,10 @@ use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
     path::Path,
+    process::Command,
 };
+
+use serde_json::Value as Json;
 
 use super::{doctor, doctor_in, having, set_mode};
 use crate::{
@@ -55,7 +58,8 @@ fn files_of_another_user_are_a_problem() {
     chown(&key, Some(NOBODY), None).expect("root may");
     check("Files", &["todo", "--data", text(&data)], "problem", "cursor.key");
     // The store is not opened then: that could leave files of this user.
-    check("Encryption at rest", &["todo", "--data", text(&data)], "unknown", "correct the files first");
+    check("Store", &["todo", "--data", text(&data)], "unknown", "correct the files first");
+    check("Encryption at rest", &["todo", "--data", text(&data)], "unknown", "was not opened");
     chown(&key, Some(0), None).expect("root may");
     chown(&data, Some(NOBODY), None).expect("root may");
     check("Files", &["todo", "--data", text(&data)], "problem", "another user owns");
@@ -117,6 +121,44 @@ fn tokens_and_keys_may_live_for_seven_days() {
             assert!(text.contains(what) && text.contains(how_long), "{flag} {age}: {text}");
         }
     }
+}
+
+/// The server raises the soft limit to the hard one when it starts.
+#[cfg(unix)]
+#[test]
+fn the_hard_limit_of_open_files_counts() {
+    let state = |limit: &str| {
+        let line = format!("{limit} && exec \"$0\" doctor todo --store memory --json");
+        let output = Command::new("sh").args(["-c", &line, env!("CARGO_BIN_EXE_nagaya")]).output().expect("a shell");
+        let found: Json = serde_json::from_slice(&output.stdout).expect("JSON");
+        let found = found["findings"].as_array().expect("a list").iter().find(|each| each["check"] == "Limits");
+        found.expect("the section is there")["state"].clone()
+    };
+    assert_eq!(state("ulimit -Sn 1024 && ulimit -Hn 5000"), "ok");
+    assert_eq!(state("ulimit -Sn 1024 && ulimit -Hn 1024"), "warning");
+}
+
+/// Whether the store is encrypted is for the check of the encryption. What else an engine ignores is explained in the design, or
+/// shown by the command that is named.
+#[test]
+fn settings_that_an_engine_ignores_are_found_where_they_are() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (data, design) = (directory.path().join("data"), directory.path().join("desk.toml"));
+    for system in ["aiagent", "aiagent-multi", "management", "kondate", "todo"] {
+        check("Designs", &[system, "--data", text(&data)], "ok", "has no warnings without an explanation");
+    }
+    check("Encryption at rest", &["aiagent", "--data", text(&data)], "problem", "want encrypted tables");
+    let new = nagaya(&["new", "desk", "--print"]).stdout;
+    let (before, after) = new.split_once("[table.").expect("a table");
+    let (name, after) = after.split_once('\n').expect("its name");
+    let both = "encryption = \"kms\"\nconsistency = \"session\"";
+    fs::write(&design, format!("{before}[table.{name}\n{both}\n{after}")).expect("a file");
+    check("Designs", &[text(&design), "--data", text(&data)], "warning", "NG0906");
+    let run = nagaya(&["doctor", text(&design), "--data", text(&data)]);
+    let named = format!("nagaya check {} --engine embedded", text(&design));
+    assert!(run.stdout.contains(&named), "{run}");
+    let shown = nagaya(&["check", text(&design), "--engine", "embedded"]);
+    assert!(shown.stderr.contains("NG0906"), "{shown}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::{
 
 use super::doctor;
 
-const OURS: &str = "nagaya_build_info{version=\"1\"} 1\n";
+const OURS: &str = "nagaya_build_info{version=\"1\"} 1\nnagaya_trusted_audience{system=\"todo\",issuer=\"local\",audience=\"todo\"} 1\n";
 
 /// A server that answers `/metrics` and `/readyz` with this, and nothing else; its address.
 fn server(metrics: &str, readyz: u16) -> String {
@@ -55,4 +55,6 @@ fn a_server_that_is_not_as_it_should_be_is_a_problem() {
     check(&found(&breached, 200, "something else"), "problem", "from behind another wall");
     check(&found(&format!("{OURS}nagaya_wall_breaches_total{{system=\"todo\"}} 0\n"), 200, ""), "ok", "");
     check(&found(OURS, 200, OURS), "problem", "shows the metrics to everybody");
+    let earlier = "nagaya_build_info{version=\"1\"} 1\n";
+    check(&found(earlier, 200, ""), "unknown", "does not say whose tokens it accepts");
 }

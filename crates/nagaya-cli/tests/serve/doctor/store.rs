@@ -118,6 +118,49 @@ fn a_key_file_that_is_gone_is_a_problem() {
     assert!(having(&found, "ok").iter().any(|(check, _)| *check == "Keys"), "{found:?}");
 }
 
+/// A store that does not open for another reason than its key.
+#[test]
+fn a_damaged_journal_is_a_problem_of_the_store() {
+    let place = Place::new();
+    assert_eq!(
+        place.found("Store", None),
+        ("ok".to_owned(), "there is none yet; `nagaya serve` creates it".to_owned())
+    );
+    place.create_store(None);
+    assert_eq!(place.found("Store", None), ("ok".to_owned(), "it opens".to_owned()));
+    let server = serve(&arguments(&place.data(), None), &[]);
+    assert_eq!(place.found("Store", None).1, "a server has it open, and answers");
+    assert_eq!(server.process.stop(), Some(0));
+    for entry in fs::read_dir(place.data().join("data")).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|extension| extension == "jnl") {
+            fs::remove_file(path).expect("it is ours");
+        }
+    }
+    let (state, what) = place.found("Store", None);
+    assert!(state == "problem" && what.contains("its journals are gone"), "{what}");
+    let (state, what) = place.found("Encryption at rest", None);
+    assert!(state == "unknown" && what.contains("the store was not opened"), "{what}");
+}
+
+/// A link lets whoever may change it choose the key.
+#[cfg(unix)]
+#[test]
+fn a_link_in_place_of_a_key_file_is_a_problem() {
+    let place = Place::new();
+    place.create_store(None);
+    for name in ["cursor.key", "audit.key", "log.key"] {
+        let (file, elsewhere) = (place.data().join(name), place.0.path().join(name));
+        fs::rename(&file, &elsewhere).expect("it is there");
+        std::os::unix::fs::symlink(&elsewhere, &file).expect("a link");
+        let (state, what) = place.found("Keys", None);
+        assert!(state == "problem" && what.contains(name) && what.contains("it is a link"), "{what}");
+        let run = nagaya(&[&["serve", "--port", "0"], &arguments(&place.data(), None)[..]].concat());
+        assert!(run.status != 0 && run.stderr.contains("it is a link"), "{run}");
+        fs::rename(&elsewhere, &file).expect("it is there");
+    }
+}
+
 /// Keys that `nagaya serve` cannot read.
 #[test]
 fn a_malformed_key_is_a_problem() {
@@ -179,7 +222,7 @@ fn a_directory_of_an_older_format_is_reported_and_not_upgraded() {
     let fixture = root().join("crates/nagaya-embedded/tests/formats/1");
     assert!(run(&format!("cp -R {} {d} && chmod -R u+rwX,go= {d}", fixture.display(), d = data.display())));
     for _ in 0..2 {
-        let (state, what) = place.found("Encryption at rest", None);
+        let (state, what) = place.found("Store", None);
         assert!(state == "warning" && what.contains("has format 1"), "{what}");
     }
     assert!(!data.join("acknowledged").exists());
