@@ -28,6 +28,9 @@ pub(crate) struct Args {
     /// Only mutants whose file, function or change contains this
     #[arg(long)]
     only: Option<String>,
+    /// Only the mutants that survived the last run
+    #[arg(long)]
+    survivors: bool,
     /// Processes that run tests concurrently
     #[arg(long, default_value_t = std::thread::available_parallelism().map_or(2, std::num::NonZero::get))]
     jobs: usize,
@@ -35,17 +38,24 @@ pub(crate) struct Args {
 
 pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
     let Task::Walls(args) = task;
-    let start = Instant::now();
+    let (start, list) = (Instant::now(), root().join("target/mutants/survivors"));
     let tree = tree::build(&GUARDED)?;
     eprintln!("== {} mutants; {} do not compile; {:.0?}", tree.mutants.len(), tree.unviable, start.elapsed());
     let tests = attempts::observe(&tree.executables, args.jobs)?;
     eprintln!("== {} tests; {:.0?}", tests.len(), start.elapsed());
     let is_equivalent = |name: &str| EQUIVALENT.iter().any(|(equivalent, _)| *equivalent == name);
-    let is_chosen = |name: &str| args.only.as_ref().is_none_or(|only| name.contains(only));
+    let survived = match args.survivors {
+        true => Some(attempts::read(&list)?),
+        false => None,
+    };
+    let is_chosen = |name: &str| {
+        args.only.as_ref().is_none_or(|only| name.contains(only))
+            && survived.as_ref().is_none_or(|survived| survived.contains(name))
+    };
     let chosen = tree.mutants.iter().filter(|mutant| is_chosen(&mutant.name) && !is_equivalent(&mutant.name));
     let chosen: Vec<_> = chosen.collect();
     let survivors = attempts::survivors(&chosen, &tests, args.jobs)?;
-    attempts::write(&survivors, &root().join("target/mutants/survivors"))?;
+    attempts::write(&survivors, &list)?;
     for mutant in &survivors {
         println!("line {} of {}", mutant.line, mutant.name);
     }

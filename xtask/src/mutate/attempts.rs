@@ -1,7 +1,7 @@
 //! Runs the tests on each mutant.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     fs::{self, File},
     path::Path,
     process::{Command, Stdio},
@@ -22,13 +22,13 @@ use super::{
 use crate::run::root;
 
 /// The least time that a test has for a mutant.
-const MIN_TIME: Duration = Duration::from_secs(10);
+const MIN_TIME: Duration = Duration::from_secs(20);
 /// About how long a process takes to start.
 const START: Duration = Duration::from_millis(200);
 /// How many of the tests that noticed mutants of a file are tried first on the next ones.
 const RECENT: usize = 20;
 /// How many tests are likely to notice a mutant.
-const LIKELY: usize = 40;
+const LIKELY: usize = 20;
 /// The time of a test that is tried last.
 const SLOW: Duration = Duration::from_secs(4);
 /// How many tests are tried one by one.
@@ -276,4 +276,10 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 pub(crate) fn write(survivors: &[&Mutant], to: &Path) -> anyhow::Result<()> {
     let lines: String = survivors.iter().map(|mutant| format!("{}\t{}\n", mutant.line, mutant.name)).collect();
     fs::write(to, lines).with_context(|| format!("{} cannot be written", to.display()))
+}
+
+/// The names of the survivors of an earlier run.
+pub(crate) fn read(from: &Path) -> anyhow::Result<BTreeSet<String>> {
+    let text = fs::read_to_string(from).with_context(|| format!("{} cannot be read", from.display()))?;
+    Ok(text.lines().filter_map(|line| Some(line.split_once('\t')?.1.to_owned())).collect())
 }

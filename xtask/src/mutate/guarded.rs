@@ -67,7 +67,7 @@ pub(super) const GUARDED: [Guarded; 8] = [
     },
     Guarded {
         folder: EMBEDDED,
-        modules: &["encryption/keyring", "encryption/mod", "encryption/state", "encryption/unlock", "files"],
+        modules: &["encryption/keyring", "encryption/state", "encryption/unlock", "files"],
         tests: &[(EMBEDDED, "lib"), (EMBEDDED, "encryption"), (EMBEDDED, "files")],
     },
     Guarded {

@@ -181,9 +181,10 @@ impl Finder<'_> {
         for always in ["true", "false"] {
             self.replace(condition, always, Differs::IfOtherValue);
         }
+        // The opposite of the whole condition is noticed by whoever notices one of the above.
         match condition {
-            // Comparing for the opposite is noticed by whoever notices one of the above.
             Expr::Binary(ExprBinary { op: BinOp::Eq(_) | BinOp::Ne(_), .. }) => visit::visit_expr(self, condition),
+            Expr::Unary(ExprUnary { op: UnOp::Not(_), expr, .. }) => self.visit_expr(expr),
             other => self.visit_expr(other),
         }
     }

@@ -100,7 +100,9 @@ fn write_if_changed(path: &Path, content: &[u8]) -> anyhow::Result<()> {
 fn mutants(guarded: &[Guarded]) -> anyhow::Result<Vec<Mutant>> {
     let mut mutants: Vec<Mutant> = Vec::new();
     for file in guarded.iter().flat_map(files) {
-        mutants.extend(instrument(&file, &read(&file)?, next_id(&mutants), &BTreeSet::new())?.mutants);
+        let made = instrument(&file, &read(&file)?, next_id(&mutants), &BTreeSet::new())?.mutants;
+        ensure!(!made.is_empty(), "{file} has nothing to change; take it off the list");
+        mutants.extend(made);
     }
     Ok(mutants)
 }
