@@ -17,6 +17,12 @@ const DRAIN_LIMIT: usize = 8 * 1024 * 1024;
 /// Time for discarding a body that is not read.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 
+/// The most bytes that reading a body within a limit keeps in memory.
+pub(crate) fn max_size(body: &Body, limit: usize) -> usize {
+    let announced = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
+    announced.map_or(limit, |bytes| bytes.min(limit))
+}
+
 /// Reads a body.
 pub(crate) async fn read(body: &mut Body, limit: usize) -> Result<Bytes, Problem> {
     let (mut read, mut count) = (Vec::new(), 0_usize);

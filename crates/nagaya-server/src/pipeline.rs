@@ -26,7 +26,7 @@ use crate::{
     connection::ConnectionTable,
     fallback,
     health::Health,
-    limits::{Limits, UnreadBytes, hold_until_sent, large_size, too_many_unread},
+    limits::{BytesInFlight, Limits, hold_until_sent, large_size, too_many_bytes},
     observe::{self, Gauges, ObservedRequest, Observer, Rejection, TARGET},
     routers::Routers,
     service::CountedAnswer,
@@ -44,7 +44,7 @@ pub(crate) struct Pipeline {
     /// A permit for each request in flight.
     requests: Arc<Semaphore>,
     /// The large answers that clients have not read yet.
-    unread: Arc<UnreadBytes>,
+    bytes_in_flight: Arc<BytesInFlight>,
     /// The open connections of the public listener.
     connections: Arc<ConnectionTable>,
 }
@@ -57,11 +57,11 @@ impl Pipeline {
         health: Arc<Health>,
         cors: Option<CorsLayer>,
         store: Option<Arc<MeteredStore>>,
-        unread: Arc<UnreadBytes>,
+        bytes_in_flight: Arc<BytesInFlight>,
     ) -> Self {
         let requests = Arc::new(Semaphore::new(limits.concurrent.min(Semaphore::MAX_PERMITS)));
         let connections = ConnectionTable::new(limits.connections, limits.connections_per_address);
-        Pipeline { routers, limits, observer, health, cors, store, requests, unread, connections }
+        Pipeline { routers, limits, observer, health, cors, store, requests, bytes_in_flight, connections }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -186,9 +186,9 @@ impl Pipeline {
                 None => response,
                 // The request ends when its client has read the answer.
                 Some(_) if response.extensions().get::<CountedAnswer>().is_some() => hold_until_sent(response, permit),
-                Some(size) => match self.unread.reserve(size) {
+                Some(size) => match self.bytes_in_flight.reserve(size) {
                     Some(room) => hold_until_sent(response, (permit, room)),
-                    None => refuse(too_many_unread()),
+                    None => refuse(too_many_bytes()),
                 },
             },
             Ok(Ok(Err(never))) => match never {},

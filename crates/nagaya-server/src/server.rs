@@ -17,7 +17,7 @@ use crate::{
     fallback,
     health::Health,
     identity::Verifier,
-    limits::{Limits, SystemLimits, UnreadBytes},
+    limits::{BytesInFlight, Limits, SystemLimits},
     observe::{Metrics, Observer, TARGET},
     pages::{self, SignIn, SystemLink},
     pipeline::Pipeline,
@@ -53,15 +53,15 @@ pub struct Server {
     tls: Option<Arc<Tls>>,
     admin: Option<TcpListener>,
     audit_archive_poll: Duration,
-    /// The answers of all systems that clients have not read yet.
-    unread: Arc<UnreadBytes>,
+    /// Of all systems.
+    bytes_in_flight: Arc<BytesInFlight>,
 }
 
 impl Server {
     /// A server without systems.
     pub fn new(limits: Limits) -> Self {
         Server {
-            unread: UnreadBytes::new(limits.answer_bytes),
+            bytes_in_flight: BytesInFlight::new(limits.bytes_in_flight),
             limits: Arc::new(limits),
             systems: Vec::new(),
             mounts: Vec::new(),
@@ -151,7 +151,7 @@ impl Server {
 
     /// Serves a system below a path, such as `/todo`; an empty path is the root.
     pub fn mount(&mut self, path: &str, system: System, nagaya: Nagaya, verifier: Verifier) -> MountedSystem {
-        let (limits, verifier) = (Arc::new(SystemLimits::new(&self.limits, &self.unread)), Arc::new(verifier));
+        let (limits, verifier) = (Arc::new(SystemLimits::new(&self.limits, &self.bytes_in_flight)), Arc::new(verifier));
         let (metrics, health) = (Arc::clone(&self.metrics), Arc::clone(&self.health));
         let (path, router, otherwise) = (Arc::<str>::from(path), CurrentRouter::default(), self.other_routes.clone());
         let background = (system.clone(), nagaya.clone());
@@ -190,7 +190,7 @@ impl Server {
         }
         let routers =
             Routers::new(self.mounts.into_iter().map(|mount| (mount.path, mount.router)).collect(), self.other_routes);
-        Pipeline::new(routers, self.limits, observer, self.health, self.cors.layer(), self.store, self.unread)
+        Pipeline::new(routers, self.limits, observer, self.health, self.cors.layer(), self.store, self.bytes_in_flight)
     }
 
     /// Answers requests until `stop`, and finishes those in flight.

@@ -19,7 +19,7 @@ use crate::{
     answer_size::AnswerSizes,
     body, derived, fallback, json_body,
     limits::{
-        Permit, RATE_LIMIT, RATE_LIMIT_POLICY, RateStatus, Refusal, SMALL_BODY, SystemLimits, hold_until_sent,
+        Permit, RATE_LIMIT, RATE_LIMIT_POLICY, RateStatus, Refusal, Room, SMALL_BODY, SystemLimits, hold_until_sent,
         large_size,
     },
     observe::{Metrics, RequestLog, RouteMetrics},
@@ -174,11 +174,13 @@ impl SystemService {
         {
             return Err(Problem::bad_parameter(name, "Is not a parameter here."));
         }
-        let (body, bytes) =
-            if self.takes_body(&route) { self.read_body(&route, &parts, body).await? } else { (Map::new(), 0) };
+        let (body, bytes, _body_room) = match &admission.permit {
+            Some(permit) if self.takes_body(&route) => self.read_body(&route, &parts, body, permit).await?,
+            _ => (Map::new(), 0, None),
+        };
         // A write is done only if its answer has room.
         let most = self.answer_sizes.of_write(&self.system.design, &route, &self.custom, bytes);
-        let _room = match &admission.permit {
+        let _answer_room = match &admission.permit {
             Some(permit) if most > SMALL_BODY => Some(self.limits.reserve_answer(permit, most)?),
             _ => None,
         };
@@ -291,16 +293,17 @@ impl SystemService {
         }
     }
 
-    /// The fields of the body, and its bytes.
+    /// The fields of the body, its bytes, and the room that they take.
     async fn read_body(
         &self,
         route: &Route,
         parts: &Parts,
         body: &mut Body,
-    ) -> Result<(Map<String, Json>, usize), Problem> {
+        permit: &Permit,
+    ) -> Result<(Map<String, Json>, usize, Option<Room>), Problem> {
         // A custom route may require no field: then the body can be left out.
         if matches!(route.operation, Operation::Custom(_)) && body.is_end_stream() {
-            return Ok((Map::new(), 0));
+            return Ok((Map::new(), 0, None));
         }
         let media_type = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let media_type = media_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
@@ -309,9 +312,11 @@ impl SystemService {
             let detail = "Send JSON, with `Content-Type: application/json`.";
             return Err(Problem::from_code(ProblemCode::NOT_JSON, detail));
         }
-        let bytes = body::read(body, self.limits.body_bytes()).await?;
+        let limit = self.limits.body_bytes();
+        let room = self.limits.reserve_body(permit, body::max_size(body, limit))?;
+        let bytes = body::read(body, limit).await?;
         match json_body::parse(&bytes) {
-            Ok(Json::Object(fields)) => Ok((fields, bytes.len())),
+            Ok(Json::Object(fields)) => Ok((fields, bytes.len(), room)),
             Ok(_) => Err(Problem::from_code(ProblemCode::BAD_BODY, "The body has to be a JSON object.")),
             Err(error) if error.is_data() => {
                 Err(Problem::from_code(ProblemCode::BAD_BODY, format!("In the body, {error}.")))

@@ -54,12 +54,12 @@ pub(crate) struct Limits {
     /// Maximum number of concurrent requests of a tenant
     #[arg(long, value_name = "N", default_value = "768", value_parser = parse_positive, env = "NAGAYA_TENANT_CONCURRENT")]
     tenant_concurrent: usize,
-    /// Maximum number of bytes of answers that clients have not read yet
-    #[arg(long, value_name = "BYTES", default_value = "134217728", value_parser = parse_positive, env = "NAGAYA_MAX_UNREAD")]
-    max_unread: usize,
+    /// Maximum number of bytes of large answers that clients have not read yet, and of large request bodies
+    #[arg(long, value_name = "BYTES", default_value = "134217728", value_parser = parse_positive, env = "NAGAYA_MAX_BYTES_IN_FLIGHT")]
+    max_bytes_in_flight: usize,
     /// The same for one tenant
-    #[arg(long, value_name = "BYTES", default_value = "33554432", value_parser = parse_positive, env = "NAGAYA_TENANT_UNREAD")]
-    tenant_unread: usize,
+    #[arg(long, value_name = "BYTES", default_value = "33554432", value_parser = parse_positive, env = "NAGAYA_TENANT_BYTES_IN_FLIGHT")]
+    tenant_bytes_in_flight: usize,
     /// Maximum number of streams of events of a system
     #[arg(long, value_name = "N", default_value = "1000", value_parser = parse_positive, env = "NAGAYA_MAX_STREAMS")]
     max_streams: usize,
@@ -94,8 +94,8 @@ impl Limits {
             tenant_rate: self.tenant_rate,
             tenant_rates: self.tenant_rates.iter().cloned().collect(),
             tenant_concurrent: self.tenant_concurrent,
-            answer_bytes: self.max_unread,
-            tenant_answer_bytes: self.tenant_unread,
+            bytes_in_flight: self.max_bytes_in_flight,
+            tenant_bytes_in_flight: self.tenant_bytes_in_flight,
             streams: self.max_streams,
             tenant_streams: self.tenant_streams,
             failed_authentications: self.max_failed_tokens,

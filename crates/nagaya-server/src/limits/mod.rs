@@ -1,10 +1,10 @@
 //! Limits of requests: size, time, concurrency, and the quota of each tenant.
 
+mod bytes_in_flight;
 mod client_network;
 mod held_body;
 mod open_files;
 mod quota;
-mod unread;
 
 use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -14,10 +14,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(crate) use self::open_files::open_files_limit;
 pub use self::open_files::raise_open_files_limit;
 pub(crate) use self::{
+    bytes_in_flight::{BytesInFlight, ReservedBytes},
     client_network::client_network,
     held_body::{SMALL_BODY, hold_until_sent, large_size},
     quota::{Permit, RateStatus, Refusal},
-    unread::{UnreadAnswer, UnreadBytes},
 };
 use self::{
     client_network::network_of_text,
@@ -60,11 +60,11 @@ pub struct Limits {
     pub tenant_rates: BTreeMap<String, u32>,
     /// Requests of a tenant at the same time: below `concurrent`, so that slow requests of one tenant do not block others.
     pub tenant_concurrent: usize,
-    /// Bytes of answers that clients have not read yet; further large ones are answered 503, and writes that could have one
-    /// are refused before they are done.
-    pub answer_bytes: usize,
+    /// Bytes of large answers that clients have not read yet, and of large request bodies until their request is answered; further
+    /// ones are answered 503, and writes that could have a large answer are refused before they are done.
+    pub bytes_in_flight: usize,
     /// The same for one tenant; 429.
-    pub tenant_answer_bytes: usize,
+    pub tenant_bytes_in_flight: usize,
     /// Streams of events of a system at the same time; further ones are answered 503.
     pub streams: usize,
     /// The same for one tenant; 429.
@@ -94,8 +94,8 @@ impl Default for Limits {
             tenant_rate: 200,
             tenant_rates: BTreeMap::new(),
             tenant_concurrent: 768,
-            answer_bytes: 128 * 1024 * 1024,
-            tenant_answer_bytes: 32 * 1024 * 1024,
+            bytes_in_flight: 128 * 1024 * 1024,
+            tenant_bytes_in_flight: 32 * 1024 * 1024,
             streams: 1_000,
             tenant_streams: 100,
             failed_authentications: FAILED_AUTHENTICATIONS,
@@ -121,18 +121,18 @@ pub(crate) struct SystemLimits {
     streams: CallerQuota,
     all_streams: Arc<Semaphore>,
     /// Of all systems.
-    unread: Arc<UnreadBytes>,
+    bytes_in_flight: Arc<BytesInFlight>,
     /// By client address.
     failed_authentications: KeyedQuota,
 }
 
 impl SystemLimits {
-    pub(crate) fn new(limits: &Limits, unread: &Arc<UnreadBytes>) -> Self {
+    pub(crate) fn new(limits: &Limits, bytes_in_flight: &Arc<BytesInFlight>) -> Self {
         let rates = limits.tenant_rates.iter().map(|(tenant, rate)| (tenant.clone(), Rate::per_second(*rate)));
         let overrides: BTreeMap<_, _> = rates.collect();
         let requests = || {
             KeyedQuota::new(Rate::per_second(limits.tenant_rate), limits.tenant_concurrent)
-                .with_max_unread(limits.tenant_answer_bytes)
+                .with_max_bytes(limits.tenant_bytes_in_flight)
         };
         let streams = || KeyedQuota::new(Rate::default(), limits.tenant_streams);
         SystemLimits {
@@ -140,7 +140,7 @@ impl SystemLimits {
             requests: CallerQuota { tenants: requests().with_overrides(overrides), ..CallerQuota::new(requests) },
             streams: CallerQuota::new(streams),
             all_streams: Arc::new(Semaphore::new(limits.streams.min(Semaphore::MAX_PERMITS))),
-            unread: Arc::clone(unread),
+            bytes_in_flight: Arc::clone(bytes_in_flight),
             failed_authentications: KeyedQuota::new(Rate::per_minute(limits.failed_authentications), usize::MAX),
         }
     }
@@ -160,18 +160,32 @@ impl SystemLimits {
         self.requests.acquire(caller, address)
     }
 
-    /// Room for an answer of at most this size: for the caller, and for all.
-    pub(crate) fn reserve_answer(&self, permit: &Permit, bytes: usize) -> Result<AnswerRoom, Problem> {
+    /// Room for an answer of at most this size.
+    pub(crate) fn reserve_answer(&self, permit: &Permit, bytes: usize) -> Result<Room, Problem> {
         let detail = "The caller has not read enough of its former answers. Read them, or ask for smaller pages.";
+        self.reserve(permit, bytes, detail)
+    }
+
+    /// Room for a request body of at most this size; small ones need none.
+    pub(crate) fn reserve_body(&self, permit: &Permit, bytes: usize) -> Result<Option<Room>, Problem> {
+        if bytes <= SMALL_BODY {
+            return Ok(None);
+        }
+        let detail = "The caller sends too many large bodies at once. Wait for the answers to some of them.";
+        self.reserve(permit, bytes, detail).map(Some)
+    }
+
+    /// Room for so many bytes: for the caller, who gets this detail otherwise, and for all.
+    fn reserve(&self, permit: &Permit, bytes: usize, detail: &'static str) -> Result<Room, Problem> {
         let refused = || Problem::from_code(ProblemCode::RATE_LIMITED, detail).retry_after(1);
-        let own = permit.unread().reserve(bytes).ok_or_else(refused)?;
-        let all = self.unread.reserve(bytes).ok_or_else(too_many_unread)?;
-        Ok(AnswerRoom { _own: own, _all: all })
+        let own = permit.bytes().reserve(bytes).ok_or_else(refused)?;
+        let all = self.bytes_in_flight.reserve(bytes).ok_or_else(too_many_bytes)?;
+        Ok(Room { _own: own, _all: all })
     }
 
     /// Room for the answer of a write that has been done, within the limits or not.
-    pub(crate) fn count_answer(&self, permit: &Permit, bytes: usize) -> AnswerRoom {
-        AnswerRoom { _own: permit.unread().count(bytes), _all: self.unread.count(bytes) }
+    pub(crate) fn count_answer(&self, permit: &Permit, bytes: usize) -> Room {
+        Room { _own: permit.bytes().count(bytes), _all: self.bytes_in_flight.count(bytes) }
     }
 
     /// Permits for a stream of events.
@@ -196,17 +210,18 @@ impl SystemLimits {
     }
 }
 
-/// The room of an answer until it is read.
+/// The room of an answer until it is read, or of a body until its request is answered.
 #[derive(Debug)]
-#[must_use = "dropping it ends the answer"]
-pub(crate) struct AnswerRoom {
-    _own: UnreadAnswer,
-    _all: UnreadAnswer,
+#[must_use = "dropping it gives the room back"]
+pub(crate) struct Room {
+    _own: ReservedBytes,
+    _all: ReservedBytes,
 }
 
-/// The clients of the process have not read enough.
-pub(crate) fn too_many_unread() -> Problem {
-    Problem::from_code(ProblemCode::OVERLOADED, "Too many answers wait for their clients to read them.").retry_after(1)
+/// The clients of the process together have too many bytes in flight.
+pub(crate) fn too_many_bytes() -> Problem {
+    let detail = "Too many large answers and request bodies are being transferred.";
+    Problem::from_code(ProblemCode::OVERLOADED, detail).retry_after(1)
 }
 
 /// The permits of a stream; dropping them ends it.
@@ -247,7 +262,7 @@ mod tests {
     }
 
     fn system_limits(limits: &Limits) -> SystemLimits {
-        SystemLimits::new(limits, &UnreadBytes::new(limits.answer_bytes))
+        SystemLimits::new(limits, &BytesInFlight::new(limits.bytes_in_flight))
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::{
 
 use dashmap::DashMap;
 
-use super::unread::UnreadBytes;
+use super::bytes_in_flight::BytesInFlight;
 
 /// The usual burst: as many requests at once as the rate allows in this time.
 pub(super) const BURST: Duration = Duration::from_secs(2);
@@ -31,8 +31,8 @@ pub(super) struct KeyedQuota {
     /// Keys with a rate of their own.
     overrides: BTreeMap<String, Rate>,
     concurrent: usize,
-    /// Bytes of answers that a key may have unread.
-    max_unread: usize,
+    /// Bytes that a key may have in flight.
+    max_bytes_in_flight: usize,
     started: Instant,
     usage: DashMap<String, Arc<Usage>>,
     /// With this many keys, idle ones are removed.
@@ -86,7 +86,7 @@ pub(crate) struct Refusal {
 #[derive(Debug)]
 struct Usage {
     rate: Rate,
-    unread: Arc<UnreadBytes>,
+    bytes: Arc<BytesInFlight>,
     /// The nanosecond up to which the rate is used up.
     used_until: AtomicU64,
     /// Requests in flight.
@@ -109,9 +109,9 @@ impl Permit {
         self.status
     }
 
-    /// The answers of the key that have not been read yet.
-    pub(super) fn unread(&self) -> &Arc<UnreadBytes> {
-        &self.usage.unread
+    /// The bytes of the key in flight.
+    pub(super) fn bytes(&self) -> &Arc<BytesInFlight> {
+        &self.usage.bytes
     }
 }
 
@@ -124,8 +124,16 @@ impl Drop for Permit {
 impl KeyedQuota {
     pub(super) fn new(rate: Rate, concurrent: usize) -> Self {
         let (overrides, sweep_at) = (BTreeMap::new(), AtomicUsize::new(MIN_KEYS));
-        let max_unread = usize::MAX;
-        KeyedQuota { rate, overrides, concurrent, max_unread, started: Instant::now(), usage: DashMap::new(), sweep_at }
+        let max_bytes_in_flight = usize::MAX;
+        KeyedQuota {
+            rate,
+            overrides,
+            concurrent,
+            max_bytes_in_flight,
+            started: Instant::now(),
+            usage: DashMap::new(),
+            sweep_at,
+        }
     }
 
     /// The same with other rates for some keys.
@@ -135,10 +143,10 @@ impl KeyedQuota {
         self
     }
 
-    /// The same with a limit of unread bytes for each key.
+    /// The same with a limit of bytes in flight for each key.
     #[must_use]
-    pub(super) fn with_max_unread(mut self, bytes: usize) -> Self {
-        self.max_unread = bytes;
+    pub(super) fn with_max_bytes(mut self, bytes: usize) -> Self {
+        self.max_bytes_in_flight = bytes;
         self
     }
 
@@ -198,7 +206,9 @@ impl KeyedQuota {
             self.remove_idle(now);
         }
         let rate = self.overrides.get(key).copied().unwrap_or(self.rate);
-        Arc::clone(&self.usage.entry(key.to_owned()).or_insert_with(|| Arc::new(Usage::new(rate, self.max_unread))))
+        Arc::clone(
+            &self.usage.entry(key.to_owned()).or_insert_with(|| Arc::new(Usage::new(rate, self.max_bytes_in_flight))),
+        )
     }
 
     /// Removes keys that use nothing. One that sends a request at this moment may get it for free, once.
@@ -225,10 +235,10 @@ impl Rate {
 }
 
 impl Usage {
-    fn new(rate: Rate, max_unread: usize) -> Self {
+    fn new(rate: Rate, max_bytes_in_flight: usize) -> Self {
         Usage {
             rate,
-            unread: UnreadBytes::new(max_unread),
+            bytes: BytesInFlight::new(max_bytes_in_flight),
             used_until: AtomicU64::new(0),
             in_flight: AtomicUsize::new(0),
             refused_at: AtomicU64::new(0),
@@ -336,12 +346,12 @@ mod tests {
     }
 
     #[test]
-    fn unread_answers_are_limited_for_each_tenant() {
-        let quota = quota(0, 10).with_max_unread(100);
+    fn bytes_in_flight_are_limited_for_each_key() {
+        let quota = quota(0, 10).with_max_bytes(100);
         let permit = |name| quota.acquire_at(name, SECOND).expect("a permit");
         let (first, second, other) = (permit("a"), permit("a"), permit("b"));
-        let _answers = (first.unread().reserve(90).expect("room"), other.unread().reserve(90).expect("room"));
-        assert!(second.unread().reserve(20).is_none());
+        let _answers = (first.bytes().reserve(90).expect("room"), other.bytes().reserve(90).expect("room"));
+        assert!(second.bytes().reserve(20).is_none());
     }
 
     #[test]

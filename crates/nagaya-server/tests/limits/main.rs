@@ -1,5 +1,6 @@
 //! Overload, slow clients, other origins and shutdown, over real connections.
 
+mod bytes_in_flight;
 mod cors;
 #[expect(dead_code, reason = "other test programs use the rest")]
 mod desk;
@@ -10,4 +11,3 @@ mod sizes;
 mod streams;
 mod timeouts;
 mod tls;
-mod unread;

@@ -1,4 +1,4 @@
-//! Answers that clients do not read.
+//! Answers that clients do not read, and bodies that they do not send to the end.
 
 use std::{sync::Arc, time::Duration};
 
@@ -35,7 +35,7 @@ async fn ask_by(desk: &Desk, tenant: &str, method: &str) -> (String, TcpStream) 
 
 #[tokio::test]
 async fn a_tenant_that_reads_nothing_is_refused_and_others_are_served() {
-    let desk = Desk::open(Limits { tenant_answer_bytes: 2 * LARGE + 1024, ..Limits::default() }).await;
+    let desk = Desk::open(Limits { tenant_bytes_in_flight: 2 * LARGE + 1024, ..Limits::default() }).await;
     let (first, second) = (ask(&desk, "acme").await, ask(&desk, "acme").await);
     assert_eq!((first.0.as_str(), second.0.as_str()), ("200", "200"));
     assert_eq!(ask(&desk, "acme").await.0, "429");
@@ -48,7 +48,7 @@ async fn a_tenant_that_reads_nothing_is_refused_and_others_are_served() {
 
 #[tokio::test]
 async fn unread_answers_of_all_tenants_together_are_limited() {
-    let desk = Desk::open(Limits { answer_bytes: 2 * LARGE + 8192, ..Limits::default() }).await;
+    let desk = Desk::open(Limits { bytes_in_flight: 2 * LARGE + 8192, ..Limits::default() }).await;
     let unread = [ask(&desk, "one").await, ask(&desk, "two").await];
     assert!(unread.iter().all(|(status, _)| status == "200"));
     assert_eq!(ask(&desk, "three").await.0, "503");
@@ -67,7 +67,7 @@ async fn patch(client: &mut Connection, path: &str) -> RawResponse {
 
 #[tokio::test]
 async fn a_write_whose_answer_would_have_no_room_is_not_done() {
-    let desk = Desk::open(Limits { tenant_answer_bytes: LARGE, ..Limits::default() }).await;
+    let desk = Desk::open(Limits { tenant_bytes_in_flight: LARGE, ..Limits::default() }).await;
     let mut client = desk.connect("acme").await;
     let created = client.post("/notes", &json!({ "title": "Minutes" })).await.json();
     let path = format!("/notes/{}", created["data"]["noteId"].as_str().expect("an id"));
@@ -88,7 +88,7 @@ async fn a_write_whose_answer_would_have_no_room_is_not_done() {
 
 #[tokio::test]
 async fn writes_of_all_tenants_have_room_for_their_answers_or_are_not_done() {
-    let desk = Desk::open(Limits { answer_bytes: LARGE, ..Limits::default() }).await;
+    let desk = Desk::open(Limits { bytes_in_flight: LARGE, ..Limits::default() }).await;
     let (status, _unread) = ask(&desk, "one").await;
     assert_eq!(status, "200");
     let mut client = desk.connect("two").await;
@@ -104,7 +104,7 @@ async fn writes_of_all_tenants_have_room_for_their_answers_or_are_not_done() {
 /// A note may have 90,000 letters of four bytes: two of them and not three fit into a megabyte.
 #[tokio::test]
 async fn writes_at_the_same_time_have_room_for_all_of_their_answers() {
-    let desk = Desk::open(Limits { tenant_answer_bytes: 1024 * 1024, ..Limits::default() }).await;
+    let desk = Desk::open(Limits { tenant_bytes_in_flight: 1024 * 1024, ..Limits::default() }).await;
     let created = desk.connect("acme").await.post("/notes", &long_note()).await.json();
     let path = format!("/notes/{}", created["data"]["noteId"].as_str().expect("an id"));
     let release = Arc::new(Semaphore::new(0));
@@ -131,13 +131,65 @@ async fn writes_at_the_same_time_have_room_for_all_of_their_answers() {
 /// Nobody knows what the handler of a custom route will answer.
 #[tokio::test]
 async fn an_answer_of_a_write_counts_whatever_its_size_is() {
-    let desk = Desk::open(Limits { tenant_answer_bytes: LARGE / 2, ..Limits::default() }).await;
+    let desk = Desk::open(Limits { tenant_bytes_in_flight: LARGE / 2, ..Limits::default() }).await;
     let first = ask_by(&desk, "acme", "POST").await;
     assert_eq!(first.0, "200");
     assert_eq!(ask_by(&desk, "acme", "POST").await.0, "429");
     assert_eq!(ask(&desk, "acme").await.0, "429");
     drop(first);
     while ask_by(&desk, "acme", "POST").await.0 != "200" {}
+}
+
+/// Announces a body of this size, or none, and sends only its beginning.
+async fn begin_body(desk: &Desk, tenant: &str, size: Option<usize>) -> TcpStream {
+    let mut stream = TcpStream::connect(desk.server.address).await.expect("it listens");
+    let token = desk.server.token(Some(tenant), "ann", &[]);
+    let length = size.map_or("transfer-encoding: chunked".to_owned(), |size| format!("content-length: {size}"));
+    let head = format!(
+        "POST /notes HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\n{length}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    stream
+}
+
+#[tokio::test]
+async fn a_tenant_that_sends_no_body_to_the_end_is_refused_and_others_are_served() {
+    let limits = Limits { tenant_bytes_in_flight: 2 * 100_000, body_bytes: 100_000, ..Limits::default() };
+    for size in [Some(100_000), None] {
+        let desk = Desk::open(limits.clone()).await;
+        let unfinished = [begin_body(&desk, "acme", size).await, begin_body(&desk, "acme", size).await];
+        let mut client = desk.connect("acme").await;
+        // The two requests have their room as soon as their heads are read.
+        let refused = loop {
+            let answer = client.post("/notes", &long_note()).await;
+            if answer.status != 201 {
+                break answer;
+            }
+        };
+        assert_eq!(refused.problem(), (429, "rate_limited".to_owned()));
+        assert_eq!(refused.header("retry-after"), Some("1"));
+        assert_eq!(client.post("/notes", &json!({ "title": "Agenda" })).await.status, 201, "small bodies need no room");
+        assert_eq!(desk.connect("other").await.post("/notes", &long_note()).await.status, 201);
+        // Room comes back with the connections.
+        drop(unfinished);
+        while client.post("/notes", &long_note()).await.status != 201 {}
+    }
+}
+
+#[tokio::test]
+async fn bodies_of_all_tenants_together_are_limited() {
+    let limits = Limits { bytes_in_flight: 2 * 100_000, body_bytes: 100_000, ..Limits::default() };
+    let desk = Desk::open(limits).await;
+    let _unfinished = [begin_body(&desk, "one", None).await, begin_body(&desk, "two", None).await];
+    let mut client = desk.connect("three").await;
+    let refused = loop {
+        let answer = client.post("/notes", &long_note()).await;
+        if answer.status != 201 {
+            break answer;
+        }
+    };
+    assert_eq!(refused.problem(), (503, "overloaded".to_owned()));
+    assert_eq!(client.post("/notes", &json!({ "title": "Agenda" })).await.status, 201);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Bytes of answers that clients have not read yet.
+//! Bytes in flight: of answers that clients have not read yet, and of request bodies until their request is answered.
 
 use std::sync::{
     Arc,
@@ -7,40 +7,40 @@ use std::sync::{
 
 /// How many there are, of a tenant or of all, and how many there may be.
 #[derive(Debug)]
-pub(crate) struct UnreadBytes {
+pub(crate) struct BytesInFlight {
     limit: usize,
     now: AtomicUsize,
 }
 
-/// An answer that counts, until this is dropped.
+/// Bytes that count until this is dropped.
 #[derive(Debug)]
-#[must_use = "dropping it ends the answer"]
-pub(crate) struct UnreadAnswer {
-    of: Arc<UnreadBytes>,
+#[must_use = "dropping it gives the bytes back"]
+pub(crate) struct ReservedBytes {
+    of: Arc<BytesInFlight>,
     bytes: usize,
 }
 
-impl UnreadBytes {
+impl BytesInFlight {
     pub(crate) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(UnreadBytes { limit, now: AtomicUsize::new(0) })
+        Arc::new(BytesInFlight { limit, now: AtomicUsize::new(0) })
     }
 
-    /// Room for an answer of at most this size, within the limit. A single answer always has room.
-    pub(crate) fn reserve(self: &Arc<Self>, bytes: usize) -> Option<UnreadAnswer> {
+    /// Room for so many bytes, within the limit. There is always room if nothing else is in flight.
+    pub(crate) fn reserve(self: &Arc<Self>, bytes: usize) -> Option<ReservedBytes> {
         let fits = |sum: &usize| *sum == bytes || *sum <= self.limit;
         let add = |now: usize| Some(now.saturating_add(bytes)).filter(fits);
         self.now.fetch_update(Relaxed, Relaxed, add).ok()?;
-        Some(UnreadAnswer { of: Arc::clone(self), bytes })
+        Some(ReservedBytes { of: Arc::clone(self), bytes })
     }
 
-    /// Counts an answer that has to be given, within the limit or not.
-    pub(super) fn count(self: &Arc<Self>, bytes: usize) -> UnreadAnswer {
+    /// Counts bytes that are there in any case, within the limit or not.
+    pub(super) fn count(self: &Arc<Self>, bytes: usize) -> ReservedBytes {
         self.now.fetch_add(bytes, Relaxed);
-        UnreadAnswer { of: Arc::clone(self), bytes }
+        ReservedBytes { of: Arc::clone(self), bytes }
     }
 }
 
-impl Drop for UnreadAnswer {
+impl Drop for ReservedBytes {
     fn drop(&mut self) {
         self.of.now.fetch_sub(self.bytes, Relaxed);
     }
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn answers_have_room_within_the_limit_until_they_are_dropped() {
-        let unread = UnreadBytes::new(100);
+        let unread = BytesInFlight::new(100);
         let first = unread.reserve(60).expect("room");
         let _second = unread.reserve(40).expect("room");
         assert!(unread.reserve(1).is_none());
@@ -62,14 +62,14 @@ mod tests {
 
     #[test]
     fn a_single_answer_may_be_larger_than_the_limit() {
-        let unread = UnreadBytes::new(100);
+        let unread = BytesInFlight::new(100);
         let _large = unread.reserve(300).expect("room");
         assert!(unread.reserve(1).is_none());
     }
 
     #[test]
     fn an_answer_that_has_to_be_given_counts_beyond_the_limit() {
-        let unread = UnreadBytes::new(100);
+        let unread = BytesInFlight::new(100);
         let answers = (unread.count(80), unread.count(80));
         assert!(unread.reserve(10).is_none());
         drop(answers.0);
