@@ -325,3 +325,22 @@ fn the_design_tutorial_leads_to_the_designs_beside_it() {
         assert_eq!(written, file(&format!("docs/tutorials/{name}")), "{name}");
     }
 }
+
+/// What collects the logs of a terminal, as container runtimes do, keeps everything that is printed there.
+#[test]
+fn no_token_is_printed_between_json_logs() {
+    let (mut screen, terminal) = open_terminal();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nagaya"));
+    command.args(["serve", "todo", "--store", "memory", "--listen", "127.0.0.1:0", "--log-format", "json"]);
+    command.env_remove("NAGAYA_LOG").stdin(Stdio::null()).stdout(Stdio::null()).stderr(terminal);
+    let mut server = command.spawn().expect("the server starts");
+    drop(command);
+    let (mut shown, mut piece) = (String::new(), [0; 4096]);
+    // The last line of the banner, and a line of the log.
+    while !(shown.contains("TOKEN=$(") || shown.contains("curl -H")) || !shown.contains("\"level\"") {
+        let read = std::io::Read::read(&mut screen, &mut piece).expect("the server runs");
+        shown.push_str(&String::from_utf8_lossy(&piece[..read]));
+    }
+    server.kill().and_then(|()| server.wait()).expect("it is stopped");
+    assert!(!shown.contains("eyJ"), "{shown}");
+}

@@ -33,6 +33,7 @@ pub fn is_in_use(error: &Error) -> bool {
 impl DirectoryLock {
     /// Locks a directory, and creates it if it does not exist.
     pub(crate) fn acquire(directory: &Path) -> Result<Self, Error> {
+        refuse_link(directory)?;
         create_private(directory).context("open", directory)?;
         let path = directory.join("lock");
         let open = private_file().read(true).create(true).truncate(false).open(&path);
@@ -54,6 +55,17 @@ impl DirectoryLock {
         make_files_private(directory);
         Ok(DirectoryLock { _file: file })
     }
+}
+
+/// Whoever may change a link chooses the data.
+fn refuse_link(directory: &Path) -> Result<(), Error> {
+    if !directory.is_symlink() {
+        return Ok(());
+    }
+    let real =
+        directory.canonicalize().map_or_else(|_| "that it leads to".to_owned(), |real| real.display().to_string());
+    let directory = directory.display();
+    Err(Error::engine(format!("{directory} is a link, which is not followed; name the directory {real} itself")))
 }
 
 /// Creates a directory that only its owner can enter, because it holds the data of all tenants.

@@ -87,6 +87,20 @@ async fn files_of_an_earlier_version_become_private() {
 }
 
 #[tokio::test]
+async fn a_link_in_the_place_of_the_data_directory_is_refused() {
+    let base = tempfile::tempdir().expect("a directory");
+    let (real, link) = (base.path().join("real"), base.path().join("link"));
+    drop(EmbeddedStore::open(&real, Options::default()).expect("a new store"));
+    symlink(&real, &link).expect("a link");
+    let refused = EmbeddedStore::open(&link, Options::default()).expect_err("a link").to_string();
+    assert!(refused.contains("link is a link") && refused.contains(&real.display().to_string()), "{refused}");
+    // It may lead nowhere.
+    fs::remove_dir_all(&real).expect("it is ours");
+    assert!(EmbeddedStore::open(&link, Options::default()).is_err());
+    assert!(!real.exists());
+}
+
+#[tokio::test]
 async fn a_link_in_the_place_of_a_file_is_not_followed() {
     let base = tempfile::tempdir().expect("a directory");
     let victim = base.path().join("victim");

@@ -7,6 +7,8 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use crate::{call::REASON_HEADER, limits, observe};
 
+/// For how many milliseconds the newest event has not been in the list that is answered.
+pub const PROJECTION_LAG: HeaderName = HeaderName::from_static("nagaya-projection-lag");
 /// How long a browser may cache a preflight answer.
 const MAX_AGE: Duration = Duration::from_secs(600);
 
@@ -57,6 +59,7 @@ impl Cors {
             observe::REQUEST_ID,
             observe::CORRELATION_ID,
             observe::CAUSATION_ID,
+            HeaderName::from_static("last-event-id"),
         ];
         let response_headers = [
             header::ETAG,
@@ -65,6 +68,7 @@ impl Cors {
             observe::REQUEST_ID,
             limits::RATE_LIMIT,
             limits::RATE_LIMIT_POLICY,
+            PROJECTION_LAG,
         ];
         let layer = CorsLayer::new()
             .allow_origin(allowed)

@@ -25,6 +25,7 @@ mod route;
 mod routers;
 mod server;
 mod service;
+mod single_headers;
 pub mod smoke;
 mod stream_guard;
 mod system;
@@ -33,7 +34,7 @@ pub use self::{
     answer::{Answer, Content, etag_matches, tag},
     call::{Call, REASON_HEADER, RequestOrigin},
     connection::{Tls, TlsError, TlsFiles},
-    cors::{BadOrigin, Cors},
+    cors::{BadOrigin, Cors, PROJECTION_LAG},
     derived::log_entry_json,
     extension::{CustomHandler, CustomRoute, Extension, ExtensionFuture, StopSignal},
     identity::{

@@ -30,6 +30,7 @@ use crate::{
     observe::{self, Gauges, ObservedRequest, Observer, Rejection, TARGET},
     routers::Routers,
     service::CountedAnswer,
+    single_headers,
 };
 
 /// What every request passes before the router of its system.
@@ -79,6 +80,9 @@ impl Pipeline {
     /// Answers a request within the limits, and logs it.
     pub(crate) async fn answer(&self, peer: &Arc<str>, mut request: Request) -> Response {
         let observed = self.observer.observe_request(peer, &mut request);
+        if let Err(problem) = single_headers::reject_repeated(request.headers()) {
+            return observed.end(fallback::refuse(request, problem).await);
+        }
         // Probes are answered under any load.
         if let Some(answer) = self.probe(request.method(), request.uri().path(), &observed).await {
             return observed.end_unlogged(answer);

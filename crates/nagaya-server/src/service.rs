@@ -6,7 +6,7 @@ use axum::{
     Router,
     body::{Body, HttpBody as _},
     extract::{RawPathParams, Request, rejection::RawPathParamsRejection},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts},
     response::Response,
     routing::{MethodFilter, MethodRouter, on},
 };
@@ -15,7 +15,7 @@ use nagaya_tenancy::Nagaya;
 use serde_json::{Map, Value as Json};
 
 use crate::{
-    Answer, Call, Caller, Content, CustomRoute, Problem, ProblemCode, REASON_HEADER, System, Verifier,
+    Answer, Call, Caller, Content, CustomRoute, Problem, ProblemCode, System, Verifier,
     answer_size::AnswerSizes,
     body, derived, fallback, json_body,
     limits::{
@@ -150,8 +150,6 @@ impl SystemService {
         log: &RequestLog,
         admission: &mut Admission,
     ) -> Result<Answer, Problem> {
-        // Nothing is said twice: a proxy in front may have read the other one.
-        reject_repeated(&parts.headers)?;
         // The token is valid, and its tenant is within its quota.
         let address = log.origin.address.clone();
         let (caller, token) = self.caller(&route, &parts, address.as_deref().unwrap_or_default()).await?;
@@ -372,25 +370,6 @@ fn rate_headers(rate: RateStatus, headers: &mut HeaderMap) {
 /// Rounded up, and at least 1: after this time a request is admitted.
 fn whole_seconds(wait: Duration) -> u32 {
     u32::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX).max(1)
-}
-
-/// Headers that say one thing.
-static SINGLE_HEADERS: [HeaderName; 4] = [
-    header::AUTHORIZATION,
-    header::HOST,
-    HeaderName::from_static("idempotency-key"),
-    HeaderName::from_static(REASON_HEADER),
-];
-
-/// Refuses a request that has one of these headers more than once.
-fn reject_repeated(headers: &HeaderMap) -> Result<(), Problem> {
-    match SINGLE_HEADERS.iter().find(|name| headers.get_all(*name).iter().nth(1).is_some()) {
-        Some(name) => {
-            let detail = format!("The request has the header `{name}` more than once.");
-            Err(Problem::from_code(ProblemCode::REPEATED_HEADER, detail).with_parameter(name.as_str(), "Is repeated."))
-        }
-        None => Ok(()),
-    }
 }
 
 /// Seconds since 1970.

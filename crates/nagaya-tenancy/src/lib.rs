@@ -32,7 +32,9 @@ pub use self::{
     key_set::{KeySet, SecretKey, key_id},
     log_names::log_hash,
     principal::Principal,
-    read::{List, LogFinding, LogFindingKind, LogHead, LogListing, LogPage, LogReport, Page, list_query},
+    read::{
+        List, LogFinding, LogFindingKind, LogHead, LogListing, LogPage, LogReport, MAX_PAGE_BYTES, Page, list_query,
+    },
     record::Record,
     retry::Retry,
     session::{MIN_REASON_CHARS, is_reason},

@@ -81,6 +81,11 @@ impl Record {
         Some(self.without_secrets(field, value))
     }
 
+    /// Its stored size, in bytes.
+    pub fn size(&self) -> usize {
+        self.item.size()
+    }
+
     /// Its optimistic version, if its entity has one.
     pub fn version(&self) -> Option<i64> {
         self.compiled.version_of(&self.item)

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use nagaya_design::Verb;
-use nagaya_server::{Answer, Call, CustomRoute, Problem};
-use nagaya_tenancy::{Error, List, Record, Tenant};
+use nagaya_server::{Answer, Call, Content, CustomRoute, Problem};
+use nagaya_tenancy::{List, Record};
 use serde_json::{Map, Value as Json, json};
 
 use crate::product::items_schema;
 
 /// The most months of one answer: each costs a read.
 const MAX_MONTHS: usize = 240;
-/// The logs of one answer: it ends with the day of the last of them.
+/// The logs of a page.
 const MAX_LOGS: usize = 500;
 
 pub(crate) fn routes() -> Vec<CustomRoute> {
@@ -28,14 +28,14 @@ pub(crate) fn routes() -> Vec<CustomRoute> {
             .answers(200, Some(months)),
         CustomRoute::new(Method::GET, "/archive/{month}", DAYS_SUMMARY, list_days)
             .requires_permission("cooklog", Verb::Read)
-            .parameter(json!({ "name": "after", "in": "query", "description": AFTER_DESCRIPTION, "schema": date }))
+            .parameter(json!({ "name": "cursor", "in": "query", "description": CURSOR_DESCRIPTION, "schema": { "type": "string" } }))
             .answers(200, Some(json!({ "type": "array", "items": day }))),
     ]
 }
 
-const DAYS_SUMMARY: &str = "The cooking logs of a month (`2026-02`) by day. An answer ends after the day of the 500th log; get the \
-                            following days with `after`.";
-const AFTER_DESCRIPTION: &str = "Only days of the month after this one. Send the last day of an answer to get the next days, until the answer is empty.";
+const DAYS_SUMMARY: &str = "The cooking logs of a month (`2026-02`) by day. A page has at most 500 logs: the last day of a page may \
+                            continue as the first day of the next one.";
+const CURSOR_DESCRIPTION: &str = "The `nextCursor` of the page before.";
 
 /// The months that have logs. Each one takes one read: of the last log before the next month.
 async fn list_months(call: Arc<Call>) -> Result<Answer, Problem> {
@@ -60,51 +60,18 @@ async fn list_months(call: Arc<Call>) -> Result<Answer, Problem> {
 /// The logs of a month by day.
 async fn list_days(call: Arc<Call>) -> Result<Answer, Problem> {
     let month = call.path_parameter("month").filter(|month| is_month(month)).ok_or_else(Problem::not_found)?;
-    let first = match call.query_parameter("after") {
-        None => format!("{month}-01"),
-        Some(after) if !is_date(&call, after) => {
-            return Err(Problem::bad_parameter("after", "Has to be a day, such as `2026-02-09`."));
-        }
-        Some(after) => match after.strip_prefix(month).and_then(|day| day.strip_prefix('-')?.parse::<u8>().ok()) {
-            Some(day) => format!("{month}-{:02}", day.saturating_add(1)),
-            None if after < month => format!("{month}-01"),
-            // No day of this month is after that day.
-            None => return Ok(Answer::data(json!([]))),
-        },
-    };
-    // The day after the last day of a month is no date.
-    let logs = if is_date(&call, &first) { read_logs(&call.tenant()?, month, &first).await? } else { Vec::new() };
+    let list = List::by("cooklogs_between").with("from", format!("{month}-01")).limit(MAX_LOGS);
+    let list = next_month(month).into_iter().fold(list, |list, next| list.with("to", format!("{next}-01")));
+    let list = call.query_parameter("cursor").into_iter().fold(list, List::cursor);
+    let page = call.tenant()?.list(&list).await?;
 
-    let days = logs.chunk_by(|one, other| one.text("date") == other.text("date"));
+    let days = page.records.chunk_by(|one, other| one.text("date") == other.text("date"));
     let day = |logs: &[Record]| {
         let date = logs.first().and_then(|log| log.text("date"));
         let logs: Vec<Map<String, Json>> = logs.iter().map(Record::to_json).collect();
         json!({ "date": date, "logs": logs })
     };
-    Ok(Answer::data(days.map(day).collect()))
-}
-
-/// The logs of a month from a day on: up to the limit, and the rest of the last day.
-async fn read_logs(tenant: &Tenant, month: &str, first: &str) -> Result<Vec<Record>, Error> {
-    let list = List::by("cooklogs_between").with("from", first).limit(MAX_LOGS);
-    let list = next_month(month).into_iter().fold(list, |list, next| list.with("to", format!("{next}-01")));
-    let mut logs: Vec<Record> = Vec::new();
-    let mut cursor = None;
-    loop {
-        let page = tenant.list(&cursor.into_iter().fold(list.clone(), List::cursor)).await?;
-        logs.extend(page.records);
-        let last = logs.get(MAX_LOGS - 1).and_then(|log| log.text("date")).map(str::to_owned);
-        let before = logs.len();
-        logs.retain(|log| {
-            let date = log.text("date").unwrap_or_default();
-            last.as_deref().is_none_or(|last| date <= last)
-        });
-        cursor = page.next;
-        // Logs of another day are not needed.
-        if cursor.is_none() || logs.len() < before {
-            return Ok(logs);
-        }
-    }
+    Ok(Answer::new(StatusCode::OK, Content::List(days.map(day).collect(), page.next)))
 }
 
 /// The month after this one, if there is one.
@@ -113,11 +80,6 @@ fn next_month(month: &str) -> Option<String> {
     let (year, month): (u16, u8) = (year.parse().ok()?, month.parse().ok()?);
     let (year, month) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
     (year <= 9_999).then(|| format!("{year:04}-{month:02}"))
-}
-
-fn is_date(call: &Call, text: &str) -> bool {
-    let field = call.design().entity("cooklog").and_then(|log| log.field("date"));
-    field.is_none_or(|field| field.accepts(&text.into()))
 }
 
 /// Whether a text is a month, `2026-02`.

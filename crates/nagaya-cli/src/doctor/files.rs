@@ -24,9 +24,9 @@ pub(super) fn examine(args: &serve::Args, findings: &mut Vec<Finding>) {
         }
         Err(error) => findings.push(unreadable(data, &error)),
         Ok(found) if found.is_symlink() => {
-            findings.push(Check::Files.warning(
+            findings.push(Check::Files.problem(
                 format!("{} is a link", data.display()),
-                "name the directory itself: whoever may change the link chooses the data",
+                "`nagaya serve` refuses it: name the directory itself, because whoever may change the link chooses the data",
             ));
             match data.canonicalize() {
                 Ok(real) => findings.extend(Some(directory(&real)).filter(|found| found.state != State::Ok)),

@@ -37,7 +37,7 @@ pub(super) fn examine(args: &serve::Args, findings: &mut Vec<Finding>) {
     findings.push(proxies(args));
     findings.push(match network.cors() {
         Ok(_) if network.cors_origins.is_empty() => Check::Cors.ok("no page of another origin may call the API"),
-        Ok(_) => Check::Cors.ok(format!("pages of {} may call the API", network.cors_origins.join(", "))),
+        Ok(_) => cors_origins(&network.cors_origins, network.cors_credentials),
         Err(error) => Check::Cors.problem(error.to_string(), "correct --cors-origin"),
     });
     findings.push(limits(args));
@@ -81,12 +81,33 @@ fn proxies(args: &serve::Args) -> Finding {
     }
 }
 
+/// Whoever is between a page without TLS and its user can change the page.
+fn cors_origins(origins: &[String], with_credentials: bool) -> Finding {
+    let is_plain = |origin: &&String| origin.starts_with("http://");
+    match origins.iter().find(is_plain) {
+        Some(origin) if with_credentials => Check::Cors.problem(
+            format!("pages of {origin} may send cookies, and anybody on their way can change such a page"),
+            "list origins with https:// only, or leave out --cors-credentials",
+        ),
+        Some(origin) => Check::Cors.warning(
+            format!("pages of {origin} may call the API, and anybody on their way can change such a page"),
+            "list origins with https:// only",
+        ),
+        None => Check::Cors.ok(format!("pages of {} may call the API", origins.join(", "))),
+    }
+}
+
 fn limits(args: &serve::Args) -> Finding {
     let limits = args.limits.within(None);
-    if limits.tenant_rate == 0 {
+    let unlimited = limits.tenant_rates.iter().find(|(_, rate)| **rate == 0).map(|(tenant, _)| tenant);
+    let whose = match (limits.tenant_rate, unlimited) {
+        (0, _) => Some("a tenant".to_owned()),
+        (_, unlimited) => unlimited.map(|tenant| format!("tenant `{tenant}`")),
+    };
+    if let Some(whose) = whose {
         return Check::Limits.warning(
-            "a tenant can send as many requests as it wants",
-            "give --tenant-rate N, and --tenant-rates for those who need more",
+            format!("{whose} can send as many requests as it wants"),
+            "give --tenant-rate N, and in --tenant-rates a higher rate to those who need more",
         );
     }
     // As the server does when it starts.

@@ -135,12 +135,16 @@ pub(super) struct LogArgs {
 impl LogArgs {
     /// Starts logging, until the result is dropped.
     pub(super) fn init(&self) -> anyhow::Result<observe::LogGuard> {
-        let format = match self.log_format {
+        Ok(observe::init(self.format(), &self.log)?)
+    }
+
+    /// The format of logs.
+    pub(super) fn format(&self) -> observe::LogFormat {
+        match self.log_format {
             Some(LogFormat::Text) => observe::LogFormat::Text,
             Some(LogFormat::Json) => observe::LogFormat::Json,
             None => observe::LogFormat::detect(),
-        };
-        Ok(observe::init(format, &self.log)?)
+        }
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) struct Network {
     pub(crate) cors_origins: Vec<String>,
     /// Let pages of these origins send cookies; tokens in headers do not need it
     #[arg(long, env = "NAGAYA_CORS_CREDENTIALS", value_parser = FalseyValueParser::new(), requires = "cors_origins")]
-    cors_credentials: bool,
+    pub(crate) cors_credentials: bool,
     /// How many proxies are in front, to find the caller's address
     #[arg(long, value_name = "N", default_value = "0", env = "NAGAYA_TRUSTED_PROXIES")]
     pub(crate) trusted_proxies: usize,
@@ -84,13 +84,16 @@ impl Network {
             LocalIssuer::check_url(url)?;
         }
         if self.is_production() && self.issuer.is_none() {
-            let why = match self.production {
-                true => "--production".to_owned(),
-                false => format!("others can reach {}", self.listen.ip()),
+            let (why, instead) = match (self.is_loopback(), self.production) {
+                (true, _) => ("--production".to_owned(), "leave --production out"),
+                (false, false) => (format!("others can reach {}", self.listen.ip()), "listen on 127.0.0.1"),
+                (false, true) => {
+                    (format!("others can reach {}", self.listen.ip()), "listen on 127.0.0.1 without --production")
+                }
             };
             bail!(
                 "{why}: tokens of the local issuer are for development and are not accepted. Name the issuer of your \
-                 tokens with --issuer URL and --audience NAME, or listen on 127.0.0.1"
+                 tokens with --issuer URL and --audience NAME, or {instead}"
             );
         }
         if !self.is_loopback() && self.tls_cert.is_none() && !self.behind_proxy {
@@ -224,6 +227,8 @@ mod tests {
             assert!(refused.contains(remedy), "{line}: {refused}");
         };
         check("serve --production", "--issuer URL");
+        check("serve --production", "leave --production out");
+        check("serve --production --listen :8080", "listen on 127.0.0.1 without --production");
         check("serve --listen :8080 --behind-proxy", "--issuer URL");
         check("serve --listen :8080 --issuer https://id.example.com --audience desk", "--tls-cert FILE");
         network("serve").check().expect("development");

@@ -9,7 +9,7 @@ use std::{
 };
 
 use nagaya_design::{Design, Role};
-use nagaya_server::{Claims, Grant, LocalIssuer, System};
+use nagaya_server::{Claims, Grant, LocalIssuer, System, observe::LogFormat};
 use serde_json::{Value as Json, json};
 
 use super::{Args, StoreKind, listen::Served};
@@ -28,9 +28,10 @@ pub(super) fn serving(
     served: &[Served],
     issuer: Option<&LocalIssuer>,
 ) -> anyhow::Result<()> {
-    // A token is for a terminal alone: everything else that reads the standard error keeps it, such as logs.
+    // A token is for a person at a terminal: everything else that reads the standard error keeps it, such as logs.
+    let is_read_by_a_person = std::io::stderr().is_terminal() && args.logs.format() == LogFormat::Text;
     let token = match (issuer, served.first()) {
-        (Some(issuer), Some(first)) if std::io::stderr().is_terminal() => Some(issue_token(issuer, &first.system)?),
+        (Some(issuer), Some(first)) if is_read_by_a_person => Some(issue_token(issuer, &first.system)?),
         _ => None,
     };
     // The server runs even if nobody can see this.

@@ -1,6 +1,6 @@
 //! Idempotency: a request that is repeated with the same key is executed once.
 
-use nagaya_tenancy::Tenant;
+use nagaya_tenancy::{Principal, Tenant};
 
 use super::{Events, LoadedAggregate};
 use crate::{Error, ErrorKind, Evolve};
@@ -45,10 +45,12 @@ impl<S: Evolve> Events<S> {
     }
 }
 
-/// The id of an idempotency record. Keys belong to a user: two users of a tenant may choose the same one.
+/// The id of an idempotency record. Keys belong to a user: two users of a tenant may choose the same one, and two issuers may
+/// give one user id to two people.
 fn record_id(tenant: &Tenant, key: &str) -> String {
     let mut hasher = blake3::Hasher::new();
-    for part in [&*tenant.principal().user, key] {
+    let Principal { user, issuer, .. } = tenant.principal();
+    for part in [issuer.as_deref().unwrap_or_default(), user, key] {
         hasher.update(&(part.len() as u64).to_be_bytes()).update(part.as_bytes());
     }
     hasher.finalize().to_hex()[..40].to_owned()

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use nagaya_events::{CommandRequest, ErrorKind, Executed, Failure};
+use nagaya_tenancy::Principal;
 
 use crate::{
     app::{App, EVENTS_TABLE, create, id, rename},
@@ -81,7 +82,7 @@ async fn a_key_is_refused_for_another_request_and_belongs_to_one_user() {
         Err(Failure::Error(error)) => assert!(matches!(error.kind(), ErrorKind::KeyReused), "{error}"),
         other => panic!("{other:?}"),
     }
-    let other_user = nagaya_tenancy::Principal::new("f1", "u-2");
+    let other_user = Principal::new("f1", "u-2");
     let tenant = app.nagaya.tenant(&other_user).expect("a family");
     let request = CommandRequest { idempotency: Some(("key", b"POST bread")), ..app.request() };
     let done = app.events.execute(&tenant, &id(2), &create("bread"), &request).await.expect("fine");
@@ -117,4 +118,16 @@ async fn a_refusal_is_not_recorded() {
     assert!(matches!(refused, Err(Failure::Refused("not there"))), "{refused:?}");
     app.execute_all(1, [create("milk")]).await;
     assert_eq!(execute_with_key(&app, "f1", 1, rename("bread"), "key", "bread").await.expect("fine").version, 2);
+}
+
+#[tokio::test]
+async fn a_user_of_the_same_name_of_another_issuer_has_keys_of_their_own() {
+    let app = App::new().await;
+    let request = CommandRequest { idempotency: Some(("key", b"milk")), ..app.request() };
+    for (n, issuer) in [(1, "https://one.example.com"), (2, "https://two.example.com")] {
+        let user = Principal { issuer: Some(issuer.into()), ..Principal::new("f1", "u-1") };
+        let family = app.nagaya.tenant(&user).expect("a family");
+        let done = app.events.execute(&family, &id(n), &create(issuer), &request).await.expect("fine");
+        assert_eq!((done.aggregate, done.reply.as_str()), (id(n), issuer));
+    }
 }

@@ -168,18 +168,18 @@ fn a_header_that_says_one_thing_is_refused_if_it_is_there_twice() {
 
     let server = desk();
     let bearer = format!("Bearer {}", server.token(Some("t1"), "u1", &["viewer"]));
-    let send = |more: &[(&str, &str)]| {
+    let send_to = |line: &str, more: &[(&str, &str)]| {
         let mut stream = std::net::TcpStream::connect(server.address).expect("a connection");
         let more: String = more.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-        let head = format!(
-            "GET /v1/tickets HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: {bearer}\r\n{more}\r\n"
-        );
+        let head =
+            format!("{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: {bearer}\r\n{more}\r\n");
         stream.write_all(head.as_bytes()).expect("it is sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         let status = answer.split(' ').nth(1).unwrap_or_default().to_owned();
         (status, answer.contains(r#""code":"repeated_header""#))
     };
+    let send = |more: &[(&str, &str)]| send_to("GET /v1/tickets", more);
     assert_eq!(send(&[("X-Other", "a"), ("X-Other", "b")]), ("200".to_owned(), false));
     assert_eq!(send(&[("Idempotency-Key", "a")]), ("200".to_owned(), false));
     let refused = ("400".to_owned(), true);
@@ -188,6 +188,12 @@ fn a_header_that_says_one_thing_is_refused_if_it_is_there_twice() {
     assert_eq!(send(&[("Host", "localhost")]), refused);
     assert_eq!(send(&[("Idempotency-Key", "a"), ("idempotency-key", "b")]), refused);
     assert_eq!(send(&[("Nagaya-Reason", "ticket 471"), ("Nagaya-Reason", "ticket 472")]), refused);
+    // Wherever the request goes.
+    for line in
+        ["GET /healthz", "GET /docs", "GET /openapi.json", "GET /nowhere", "PUT /v1/tickets", "OPTIONS /v1/tickets"]
+    {
+        assert_eq!(send_to(line, &[("Host", "localhost")]), refused, "{line}");
+    }
 }
 
 /// A client that sends its body after the head can reuse the connection, also where the body is not read.

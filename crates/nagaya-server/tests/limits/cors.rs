@@ -69,6 +69,7 @@ async fn only_the_configured_origin_is_allowed_with_the_necessary_headers() {
         "idempotency-key",
         "if-match",
         "if-none-match",
+        "last-event-id",
         "nagaya-reason",
         "x-causation-id",
         "x-correlation-id",
@@ -82,7 +83,7 @@ async fn only_the_configured_origin_is_allowed_with_the_necessary_headers() {
     assert_eq!((got.status.as_u16(), got.header("access-control-allow-origin")), (200, Some(ORIGIN)));
     assert_eq!(
         list(&got, "access-control-expose-headers"),
-        ["etag", "location", "ratelimit", "ratelimit-policy", "retry-after", "x-request-id"],
+        ["etag", "location", "nagaya-projection-lag", "ratelimit", "ratelimit-policy", "retry-after", "x-request-id"],
     );
     assert!(list(&got, "vary").contains(&"origin".to_owned()), "{got:?}");
 }

@@ -15,7 +15,7 @@ use crate::{Error, ErrorKind, Record, compiled::CompiledEntity, scope::Scope, se
 /// Items that are read at once, at least, where a filter leaves some out.
 const MIN_FILTERED_PAGE_SIZE: usize = 100;
 /// Bytes of the items of a page; further ones are on the next page.
-const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
+pub const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
 /// The most items that are read for one page of a caller and not shown, because they are others' or do not fit the filter.
 const MAX_SKIPPED: usize = 2_000;
 

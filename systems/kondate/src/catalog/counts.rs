@@ -33,6 +33,11 @@ pub(crate) struct CatalogEntry {
 }
 
 impl CatalogEntry {
+    /// Its name in logs: without its creator, who is a person.
+    pub(crate) fn in_logs(&self) -> String {
+        format!("{} {}", self.kind.names().catalog, self.id)
+    }
+
     /// The publication that was saved.
     pub(crate) fn saved(kind: Kind, saved: &Record) -> Option<Self> {
         CatalogEntry::read(kind, saved, "catalogCreatedAt")
@@ -93,7 +98,7 @@ pub(crate) async fn recount(nagaya: &Nagaya, publication: &CatalogEntry) -> Resu
         if number == stored_count(&counter) {
             return Ok(());
         }
-        tracing::warn!(?publication, number, "a saved count is not the number of its saves");
+        tracing::warn!(publication = publication.in_logs(), number, "a saved count is not the number of its saves");
         // A record that was created or deleted since has changed the item's version.
         match set_count(creator.change_set(), publication, &counter, number).commit().await {
             Err(error) if !error.is_lost_race() => return Err(error),

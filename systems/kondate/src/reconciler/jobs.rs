@@ -53,6 +53,16 @@ pub(super) enum Job {
     Search { entity: String, tenant: String, id: Vec<String> },
 }
 
+impl Job {
+    /// Its name in logs: without users, who are persons.
+    pub(super) fn in_logs(&self) -> String {
+        match self {
+            Job::Count(publication, _) | Job::Recount(publication) => format!("saves of {}", publication.in_logs()),
+            Job::Search { entity, id, .. } => format!("postings of {entity} {}", id.join("/")),
+        }
+    }
+}
+
 impl Jobs {
     /// The jobs of changes: of the items before as well as of the items after.
     pub(super) fn of_changes(changes: &[ItemChange]) -> Self {
@@ -132,6 +142,31 @@ impl Job {
             Job::Count(publication, users) => counts::reconcile(nagaya, publication, users).await,
             Job::Recount(publication) => counts::recount(nagaya, publication).await,
             Job::Search { entity, tenant, id } => search::reconcile(nagaya, entity, tenant, id).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_are_logged_without_persons() {
+        let entry = CatalogEntry {
+            kind: Kind::Recipe,
+            creator: "mio@example.com".to_owned(),
+            created_at: "2026-02-09T08:19:00Z".to_owned(),
+            id: "01JCQ3T0VJ2Q8W3E5R7T9Y1Z2A".to_owned(),
+        };
+        let (entity, tenant) = ("recipe".to_owned(), "mio@example.com".to_owned());
+        let id = vec!["01JCQ3T0VJ2Q8W3E5R7T9Y1Z2A".to_owned()];
+        for job in [
+            Job::Count(entry.clone(), vec!["aoi@example.com".to_owned()]),
+            Job::Recount(entry),
+            Job::Search { entity, tenant, id },
+        ] {
+            let logged = job.in_logs();
+            assert!(logged.contains("01JCQ3T0VJ2Q8W3E5R7T9Y1Z2A") && !logged.contains("example.com"), "{logged}");
         }
     }
 }

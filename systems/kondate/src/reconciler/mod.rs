@@ -95,7 +95,7 @@ impl Reconciler {
         }
         self.subscription.status().skipped(skipped.len());
         for (job, error) in skipped {
-            tracing::error!(?job, %error, "this cannot be reconciled, and is skipped");
+            tracing::error!(job = job.in_logs(), %error, "this cannot be reconciled, and is skipped");
         }
         again.pop().map_or(Ok(()), |(_, error)| Err(error))
     }

@@ -175,7 +175,7 @@ async fn search_page(call: &Call, collection: &'static Collection, question: &st
 fn query_parameter_schema() -> Json {
     let schema = json!({ "type": "string", "minLength": 1, "maxLength": MAX_QUERY_CHARS });
     let description = "Words or parts of words, in any width, case and kana. What has most of it comes first, in titles \
-                       before tags and ingredients before descriptions. The first 20 without `limit`, at most 100, no cursor.";
+                       before tags and ingredients before descriptions. The first 20 without `limit`, at most 100 and 2 MiB, no cursor.";
     json!({ "name": "q", "in": "query", "description": description, "schema": schema, "example": "しょうが焼き" })
 }
 

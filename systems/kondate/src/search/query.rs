@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use nagaya_tenancy::{Error, List, Page, Record, Tenant, Visitor};
+use nagaya_tenancy::{Error, List, MAX_PAGE_BYTES, Page, Record, Tenant, Visitor};
 
 use super::{Collection, terms::QueryTerm};
 
@@ -11,6 +11,8 @@ use super::{Collection, terms::QueryTerm};
 const MAX_POSTINGS: usize = 2_000;
 /// Postings that come at once.
 const PAGE_SIZE: usize = 1_000;
+/// Items that are read at once: even large ones take little memory.
+const ITEMS_AT_ONCE: usize = 20;
 /// Terms that are looked up at the same time.
 const CONCURRENT_LOOKUPS: usize = 8;
 
@@ -56,8 +58,19 @@ pub(super) async fn search(
     let ids: Vec<Vec<&str>> =
         best.iter().map(|(at, id)| if at.is_empty() { vec![id.as_str()] } else { vec![at.as_str(), id] }).collect();
     let wanted: Vec<_> = ids.iter().map(|id| (collection.entity, id.as_slice())).collect();
-    // Those that are gone are left out: their postings follow.
-    Ok(shelf.get_many(&wanted).await?.into_iter().flatten().collect())
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for some in wanted.chunks(ITEMS_AT_ONCE) {
+        // Those that are gone are left out: their postings follow.
+        for record in shelf.get_many(some).await?.into_iter().flatten() {
+            bytes += record.size();
+            // An answer is no larger than the page of a list.
+            if bytes > MAX_PAGE_BYTES && !found.is_empty() {
+                return Ok(found);
+            }
+            found.push(record);
+        }
+    }
+    Ok(found)
 }
 
 /// The items that have a term, and how weighty it is in each.

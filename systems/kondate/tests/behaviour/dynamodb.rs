@@ -139,7 +139,7 @@ fn custom_routes_are_the_same_on_dynamodb() {
     shopping::each_plan_has_its_own_shopping_items(&server);
     archive::months_that_have_logs_and_their_days(&server);
     archive::many_months_are_paged_without_loss(&server);
-    archive::pages_of_a_month_contain_whole_days(&server);
+    archive::a_month_is_paged_without_loss(&server);
     notifications::one_or_all_notifications_are_marked_as_read(&server);
     notifications::concurrent_marking_counts_each_notification_once(&server);
     push::registration_stores_a_hash_and_never_returns_the_token(&server);

@@ -2,18 +2,15 @@
 
 use std::sync::Arc;
 
-use axum::http::{HeaderName, Method};
+use axum::http::Method;
 use nagaya_design::Verb;
-use nagaya_server::{Answer, Call, CustomRoute, Problem};
+use nagaya_server::{Answer, Call, CustomRoute, PROJECTION_LAG, Problem};
 use nagaya_tenancy::{List, Tenant};
 use serde::Deserialize;
 use serde_json::json;
 use ulid::Ulid;
 
 use super::{Todos, get_listed};
-
-/// The header with the lag of the list, in milliseconds.
-const LAG_HEADER: HeaderName = HeaderName::from_static("nagaya-projection-lag");
 
 /// The values of `status`, and the access patterns that list them.
 const STATUSES: [(&str, &str); 3] = [("active", "todos_active"), ("completed", "todos_completed"), ("all", "todos")];
@@ -43,7 +40,7 @@ async fn list(_: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     // The lag before the list: an event that the list has by then is in the page.
     let lag = projection_lag(&call.tenant()?, call.now_millis()).await?;
     let mut answer = Answer::page(call.list(access, &["status"]).await?);
-    answer.set_header(LAG_HEADER, &lag.to_string());
+    answer.set_header(PROJECTION_LAG, &lag.to_string());
     Ok(answer)
 }
 

@@ -171,6 +171,23 @@ fn settings_of_proxies_and_pages_of_other_origins_are_verified() {
     check("Proxies", &args(&["--behind-proxy", "--trusted-proxies", "1"]), "ok", "1 trusted");
     check("CORS", &args(&["--cors-origin", "*"]), "problem", "cannot be allowed");
     check("CORS", &args(&["--cors-origin", "https://app.example.com"]), "ok", "https://app.example.com");
+    let plain = ["--cors-origin", "https://app.example.com", "--cors-origin", "http://app.example.com"];
+    check("CORS", &args(&plain), "warning", "http://app.example.com");
+    check("CORS", &args(&[&plain[..], &["--cors-credentials"]].concat()), "problem", "may send cookies");
+    check("Limits", &args(&["--tenant-rates", "acme=0,beta=5"]), "warning", "`acme`");
+    check("Admin listener", &args(&["--admin-listen", "0.0.0.0:9"]), "warning", "others can reach");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_in_the_place_of_the_data_directory_is_a_problem() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let link = directory.path().join("link");
+    fs::create_dir(directory.path().join("real")).expect("a folder");
+    std::os::unix::fs::symlink(directory.path().join("real"), &link).expect("a link");
+    check("Files", &["todo", "--data", text(&link)], "problem", "is a link");
+    let run = nagaya(&["serve", "todo", "--listen", "127.0.0.1:0", "--data", text(&link)]);
+    assert!(run.status != 0 && run.stderr.contains("is a link"), "{run}");
 }
 
 #[test]
