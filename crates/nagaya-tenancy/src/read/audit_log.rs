@@ -4,7 +4,7 @@ use nagaya_store::{PagePosition, Query, SortCondition};
 
 use super::cursor;
 use crate::{
-    Error, LogEntry, Operator,
+    Error, LogEntry, Operator, Principal,
     session::Session,
     state::TenancyState,
     write::{
@@ -53,7 +53,9 @@ impl Operator {
     pub async fn read_log(&self, from: i64, to: i64, cursor: Option<&str>) -> Result<LogPage, Error> {
         let session = &self.0;
         let state = &session.state;
-        let bound = format!("%audit {} {from} {to}", state.design.name).into_bytes();
+        // The cursor is this operator's, for this period.
+        let Principal { user, issuer, .. } = &session.principal;
+        let bound = format!("%audit {} {from} {to} {user:?} {issuer:?}", state.design.name).into_bytes();
         let after = cursor.map(|cursor| cursor::open(&state.settings, &bound, cursor)).transpose()?;
         session.require_reason()?;
         session.audit_log_reading("list").await?;

@@ -184,11 +184,8 @@ impl Session {
         });
         [self.scope.tenant().unwrap_or_default(), &design.name, &access.name, order].into_iter().for_each(&mut add);
         parameters.into_iter().flat_map(|(name, value)| [name, value]).for_each(|part| add(part));
-        let entity = self.state.compiled(&design.entities[access.entity].name);
-        if entity.is_ok_and(|compiled| self.user_condition(compiled, Verb::Read).is_some()) {
-            add(&self.principal.user);
-            add(self.principal.issuer.as_deref().unwrap_or_default());
-        }
+        add(&self.principal.user);
+        add(self.principal.issuer.as_deref().unwrap_or_default());
         bound.extend([version.major, version.minor].into_iter().flat_map(|number| u64::from(number).to_be_bytes()));
         bound
     }

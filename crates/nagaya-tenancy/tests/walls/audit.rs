@@ -225,6 +225,10 @@ async fn the_log_is_paged_between_two_instants() {
     assert_eq!(found.iter().filter(|entry| entry.action == "todo.list").count(), 230);
     assert!(found.is_sorted_by_key(|entry| entry.at));
     assert!(ops.read_log(0, before, None).await.expect("a page").entries.is_empty());
+    let first = ops.read_log(before, after, None).await.expect("a page").next.expect("more");
+    let colleague = nagaya.operator("reading the log", &Principal::new("ops", "op-2"));
+    let foreign = colleague.read_log(before, after, Some(&first)).await.expect_err("another operator's");
+    assert_eq!(foreign.code(), "bad_cursor");
     let foreign = ops.read_log(before, after + 1, Some("abc")).await.expect_err("no cursor");
     assert_eq!(foreign.code(), "bad_cursor");
 }

@@ -1,7 +1,7 @@
 //! Single items: create, read, update, delete, list.
 
 use crate::common::{design, fields, open, tenant};
-use nagaya_tenancy::{ErrorKind, List};
+use nagaya_tenancy::{ErrorKind, List, Principal};
 use serde_json::json;
 
 /// Proves A14.
@@ -55,7 +55,10 @@ async fn a_cursor_works_for_its_own_caller_only() {
     let cursor = first.next.expect("there is more");
     let second = t1.list(&List::by("users").limit(10).cursor(&cursor)).await.expect("a page");
     assert_eq!(second.records[0].text("userId"), Some("u10"));
-    for (tenant, access) in [(&t2, "users"), (&t1, "agents")] {
+    let caller = |principal: Principal| nagaya.tenant(&principal).expect("a tenant");
+    let colleague = caller(Principal::new("t1", "u-2"));
+    let namesake = caller(Principal { issuer: Some("https://id.example.com".into()), ..Principal::new("t1", "u-1") });
+    for (tenant, access) in [(&t2, "users"), (&t1, "agents"), (&colleague, "users"), (&namesake, "users")] {
         let refused = tenant.list(&List::by(access).cursor(&cursor)).await.expect_err("not yours");
         assert_eq!(refused.code(), "bad_cursor");
     }
