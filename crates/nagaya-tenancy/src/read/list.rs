@@ -61,6 +61,10 @@ impl Session {
         let mut read = 0_usize;
         for round in 0.. {
             let missing = to_find - records.len();
+            if round > 0 {
+                // A store in this process answers at once: without this, a long list would keep its thread from all other requests.
+                tokio::task::yield_now().await;
+            }
             if round == 1 {
                 bytes = records.iter().map(|record: &Record| record.item().size()).sum();
             }
@@ -121,6 +125,7 @@ impl Session {
                 Some(next) => query.after = Some(next),
                 None => return Ok(Page { records: Vec::new(), next: None, count: Some(count) }),
             }
+            tokio::task::yield_now().await;
         }
     }
 
