@@ -93,7 +93,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         results.push(server.measure(case, Duration::from_secs(args.seconds))?);
     }
     let sync_after = sync(scratch.path())?;
-    args.report.print(&Report { machine, sync_after, seconds: args.seconds, results })
+    let report = Report { machine, sync_after, seconds: args.seconds, results };
+    args.report.print(&report)?;
+    let over: Vec<_> = report.results.iter().filter(|measured| !measured.meets_the_bar()).map(|one| one.title).collect();
+    ensure!(over.is_empty(), "the server took more than {PEAK_BAR} MB with {}", over.join(" and with "));
+    Ok(())
 }
 
 struct Server {
@@ -220,6 +224,12 @@ struct Measured {
     slowest: f64,
 }
 
+impl Measured {
+    fn meets_the_bar(&self) -> bool {
+        self.peak_mb < PEAK_BAR
+    }
+}
+
 #[derive(Debug, Serialize)]
 struct Report {
     machine: Machine,
@@ -248,8 +258,9 @@ impl fmt::Display for Report {
             "| meanwhile | peak MB | 200 | 429 or 503 | requests of the other tenant | p50 ms | p99 ms | slowest ms |"
         )?;
         writeln!(f, "|---|--:|--:|--:|--:|--:|--:|--:|")?;
-        for Measured { title, peak_mb, answered, refused, requests, p50, p99, slowest } in &self.results {
-            let verdict = if *peak_mb < PEAK_BAR { "" } else { " **over the bar**" };
+        for measured in &self.results {
+            let Measured { title, peak_mb, answered, refused, requests, p50, p99, slowest } = measured;
+            let verdict = if measured.meets_the_bar() { "" } else { " **over the bar**" };
             writeln!(
                 f,
                 "| {title} | {peak_mb:.0}{verdict} | {answered} | {refused} | {requests} | {p50:.1} | {p99:.1} | {slowest:.1} |"
