@@ -16,7 +16,6 @@ use axum::{
 use futures_util::{FutureExt as _, future::BoxFuture};
 use nagaya_design::server_path;
 use nagaya_store::{Measurement, MeteredStore, Store as _};
-use tokio::sync::Semaphore;
 use tower_http::cors::CorsLayer;
 use tower_layer::Layer as _;
 use tower_service::Service;
@@ -26,7 +25,7 @@ use crate::{
     connection::ConnectionTable,
     fallback,
     health::Health,
-    limits::{BytesInFlight, Limits, hold_until_sent, large_size, too_many_bytes},
+    limits::{Limits, ServerCapacity, hold_until_sent, large_size},
     observe::{self, Gauges, ObservedRequest, Observer, Rejection, TARGET},
     routers::Routers,
     service::CountedAnswer,
@@ -42,10 +41,7 @@ pub(crate) struct Pipeline {
     cors: Option<CorsLayer>,
     /// The store, if it counts its calls.
     store: Option<Arc<MeteredStore>>,
-    /// A permit for each request in flight.
-    requests: Arc<Semaphore>,
-    /// The large answers that clients have not read yet.
-    bytes_in_flight: Arc<BytesInFlight>,
+    capacity: Arc<ServerCapacity>,
     /// The open connections of the public listener.
     connections: Arc<ConnectionTable>,
 }
@@ -58,11 +54,10 @@ impl Pipeline {
         health: Arc<Health>,
         cors: Option<CorsLayer>,
         store: Option<Arc<MeteredStore>>,
-        bytes_in_flight: Arc<BytesInFlight>,
+        capacity: Arc<ServerCapacity>,
     ) -> Self {
-        let requests = Arc::new(Semaphore::new(limits.concurrent.min(Semaphore::MAX_PERMITS)));
         let connections = ConnectionTable::new(limits.connections, limits.connections_per_address);
-        Pipeline { routers, limits, observer, health, cors, store, requests, bytes_in_flight, connections }
+        Pipeline { routers, limits, observer, health, cors, store, capacity, connections }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -80,10 +75,10 @@ impl Pipeline {
     /// Answers a request within the limits, and logs it.
     pub(crate) async fn answer(&self, peer: &Arc<str>, mut request: Request) -> Response {
         let observed = self.observer.observe_request(peer, &mut request);
-        if let Err(problem) = single_headers::reject_repeated(request.headers()) {
+        if let Err(problem) = single_headers::verify(&request) {
             return observed.end(fallback::refuse(request, problem).await);
         }
-        // Probes are answered under any load.
+        // Probes need no permit, so that a busy server is not taken for a dead one.
         if let Some(answer) = self.probe(request.method(), request.uri().path(), &observed).await {
             return observed.end_unlogged(answer);
         }
@@ -142,8 +137,7 @@ impl Pipeline {
 
     /// How many requests are in flight, and how many connections are open.
     pub(crate) fn in_use(&self) -> (usize, usize) {
-        let requests = self.limits.concurrent.min(Semaphore::MAX_PERMITS);
-        (requests.saturating_sub(self.requests.available_permits()), self.connections.len())
+        (self.capacity.in_flight(), self.connections.len())
     }
 
     async fn metrics(&self) -> Response {
@@ -179,21 +173,16 @@ impl Pipeline {
             observed.rejected(why);
             refuse(problem)
         };
-        // Over the limit the request is refused at once: a queue here would only use memory.
-        let Ok(permit) = Arc::clone(&self.requests).try_acquire_owned() else {
-            let problem = Problem::from_code(ProblemCode::OVERLOADED, "The server is busy.");
-            return refuse(problem.retry_after(1));
-        };
         let answering = AssertUnwindSafe(self.routers.find(request.uri().path()).call(request)).catch_unwind();
         match tokio::time::timeout(self.limits.time, answering).await {
             Ok(Ok(Ok(response))) => match large_size(&response) {
-                None => response,
-                // The request ends when its client has read the answer.
-                Some(_) if response.extensions().get::<CountedAnswer>().is_some() => hold_until_sent(response, permit),
-                Some(size) => match self.bytes_in_flight.reserve(size) {
-                    Some(room) => hold_until_sent(response, (permit, room)),
-                    None => refuse(too_many_bytes()),
-                },
+                Some(size) if response.extensions().get::<CountedAnswer>().is_none() => {
+                    match self.capacity.reserve(size) {
+                        Ok(room) => hold_until_sent(response, room),
+                        Err(problem) => refuse(problem),
+                    }
+                }
+                _ => response,
             },
             Ok(Ok(Err(never))) => match never {},
             Ok(Err(_panic)) => {

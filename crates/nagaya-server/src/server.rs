@@ -17,7 +17,7 @@ use crate::{
     fallback,
     health::Health,
     identity::Verifier,
-    limits::{BytesInFlight, Limits, SystemLimits},
+    limits::{Limits, ServerCapacity, SystemLimits},
     observe::{Metrics, Observer, TARGET},
     pages::{self, SignIn, SystemLink},
     pipeline::Pipeline,
@@ -53,15 +53,14 @@ pub struct Server {
     tls: Option<Arc<Tls>>,
     admin: Option<TcpListener>,
     audit_archive_poll: Duration,
-    /// Of all systems.
-    bytes_in_flight: Arc<BytesInFlight>,
+    capacity: Arc<ServerCapacity>,
 }
 
 impl Server {
     /// A server without systems.
     pub fn new(limits: Limits) -> Self {
         Server {
-            bytes_in_flight: BytesInFlight::new(limits.bytes_in_flight),
+            capacity: ServerCapacity::new(&limits),
             limits: Arc::new(limits),
             systems: Vec::new(),
             mounts: Vec::new(),
@@ -151,7 +150,7 @@ impl Server {
 
     /// Serves a system below a path, such as `/todo`; an empty path is the root.
     pub fn mount(&mut self, path: &str, system: System, nagaya: Nagaya, verifier: Verifier) -> MountedSystem {
-        let (limits, verifier) = (Arc::new(SystemLimits::new(&self.limits, &self.bytes_in_flight)), Arc::new(verifier));
+        let (limits, verifier) = (Arc::new(SystemLimits::new(&self.limits, &self.capacity)), Arc::new(verifier));
         let (metrics, health) = (Arc::clone(&self.metrics), Arc::clone(&self.health));
         let (path, router, otherwise) = (Arc::<str>::from(path), CurrentRouter::default(), self.other_routes.clone());
         let background = (system.clone(), nagaya.clone());
@@ -190,7 +189,7 @@ impl Server {
         }
         let routers =
             Routers::new(self.mounts.into_iter().map(|mount| (mount.path, mount.router)).collect(), self.other_routes);
-        Pipeline::new(routers, self.limits, observer, self.health, self.cors.layer(), self.store, self.bytes_in_flight)
+        Pipeline::new(routers, self.limits, observer, self.health, self.cors.layer(), self.store, self.capacity)
     }
 
     /// Answers requests until `stop`, and finishes those in flight.

@@ -113,7 +113,12 @@ impl SystemService {
         // Boxed: the future of a request is moved several times before it starts, and this is most of it.
         let answering = Box::pin(self.answer(route, path, parts, &mut body, &log, &mut admission));
         let response = match answering.await {
-            Ok(answer) => answer.into_response(),
+            Ok(answer) => {
+                if answer.is_long() {
+                    tokio::task::yield_now().await;
+                }
+                answer.into_response()
+            }
             Err(problem) => failed(problem, &log),
         };
         let mut response = match (admission.permit, large_size(&response)) {
@@ -176,6 +181,8 @@ impl SystemService {
             Some(permit) if self.takes_body(&route) => self.read_body(&route, &parts, body, permit).await?,
             _ => (Map::new(), 0, None),
         };
+        // The server has capacity. Asked for only now, because a client may take its time to send a body.
+        let _server = self.limits.admit_to_server()?;
         // A write is done only if its answer has room.
         let most = self.answer_sizes.of_write(&self.system.design, &route, &self.custom, bytes);
         let _answer_room = match &admission.permit {

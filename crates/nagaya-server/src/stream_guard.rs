@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use crate::{
         Claims, Grant, Issuer, Limits, LocalIssuer,
-        limits::{BytesInFlight, SystemLimits},
+        limits::{ServerCapacity, SystemLimits},
     };
 
     #[tokio::test(start_paused = true)]
@@ -115,7 +115,7 @@ mod tests {
             Arc::new(Verifier::new(claims, clock).trust(&Issuer::local(&issuer), audience).expect("one issuer"));
         let caller = verifier.caller(&token).await.expect("it is valid");
 
-        let limits = SystemLimits::new(&Limits::default(), &BytesInFlight::new(0));
+        let limits = SystemLimits::new(&Limits::default(), &ServerCapacity::new(&Limits::default()));
         let permit = limits.admit_stream(&caller, None).expect("a permit");
         let events = stream::pending::<Result<Bytes, std::convert::Infallible>>();
         let guard = StreamGuard::new(Body::from_stream(events), Some((verifier, token.into())), permit);

@@ -52,7 +52,7 @@ pub(crate) struct Limits {
     #[arg(long, value_name = "TENANT=N", env = "NAGAYA_TENANT_RATES", value_delimiter = ',', value_parser = parse_tenant_rate)]
     tenant_rates: Vec<(String, u32)>,
     /// Maximum number of concurrent requests of a tenant
-    #[arg(long, value_name = "N", default_value = "768", value_parser = parse_positive, env = "NAGAYA_TENANT_CONCURRENT")]
+    #[arg(long, value_name = "N", default_value = "128", value_parser = parse_positive, env = "NAGAYA_TENANT_CONCURRENT")]
     tenant_concurrent: usize,
     /// Maximum number of bytes of large answers that clients have not read yet, and of large request bodies
     #[arg(long, value_name = "BYTES", default_value = "134217728", value_parser = parse_positive, env = "NAGAYA_MAX_BYTES_IN_FLIGHT")]

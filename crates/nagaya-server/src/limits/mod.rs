@@ -13,15 +13,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(crate) use self::open_files::open_files_limit;
 pub use self::open_files::raise_open_files_limit;
+use self::{
+    bytes_in_flight::BytesInFlight,
+    client_network::network_of_text,
+    quota::{KeyedQuota, Rate},
+};
 pub(crate) use self::{
-    bytes_in_flight::{BytesInFlight, ReservedBytes},
+    bytes_in_flight::ReservedBytes,
     client_network::client_network,
     held_body::{SMALL_BODY, hold_until_sent, large_size},
     quota::{Permit, RateStatus, Refusal},
-};
-use self::{
-    client_network::network_of_text,
-    quota::{KeyedQuota, Rate},
 };
 use crate::{Problem, ProblemCode, identity::Caller};
 
@@ -39,7 +40,7 @@ pub struct Limits {
     pub head_bytes: usize,
     /// Time of a request, the reading of its body included.
     pub time: Duration,
-    /// Requests at the same time; further ones are answered 503.
+    /// Requests at the same time, from when their body has been read until their answer is there; further ones are answered 503.
     pub concurrent: usize,
     /// Connections at the same time. A further one closes the oldest without a request.
     pub connections: usize,
@@ -58,7 +59,8 @@ pub struct Limits {
     pub tenant_rate: u32,
     /// The same for single tenants.
     pub tenant_rates: BTreeMap<String, u32>,
-    /// Requests of a tenant at the same time: below `concurrent`, so that slow requests of one tenant do not block others.
+    /// Requests of a tenant at the same time, from their token until their client has read the answer; further ones are answered 429.
+    /// Far below `concurrent`, so that slow requests of a few tenants do not block others.
     pub tenant_concurrent: usize,
     /// Bytes of large answers that clients have not read yet, and of large request bodies until their request is answered; further
     /// ones are answered 503, and writes that could have a large answer are refused before they are done.
@@ -93,7 +95,7 @@ impl Default for Limits {
             min_read_rate: MIN_READ_RATE,
             tenant_rate: 200,
             tenant_rates: BTreeMap::new(),
-            tenant_concurrent: 768,
+            tenant_concurrent: 128,
             bytes_in_flight: 128 * 1024 * 1024,
             tenant_bytes_in_flight: 32 * 1024 * 1024,
             streams: 1_000,
@@ -113,6 +115,39 @@ impl Limits {
     }
 }
 
+/// What all systems of a server share, and what is used of it.
+#[derive(Debug)]
+pub(crate) struct ServerCapacity {
+    concurrent: usize,
+    requests: Arc<Semaphore>,
+    bytes: Arc<BytesInFlight>,
+}
+
+impl ServerCapacity {
+    pub(crate) fn new(limits: &Limits) -> Arc<Self> {
+        let concurrent = limits.concurrent.min(Semaphore::MAX_PERMITS);
+        let requests = Arc::new(Semaphore::new(concurrent));
+        Arc::new(ServerCapacity { concurrent, requests, bytes: BytesInFlight::new(limits.bytes_in_flight) })
+    }
+
+    /// A permit for a request that is to be answered now. It does not wait: a queue here would only use memory.
+    pub(crate) fn admit(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let busy = |_| Problem::from_code(ProblemCode::OVERLOADED, "The server is busy.").retry_after(1);
+        Arc::clone(&self.requests).try_acquire_owned().map_err(busy)
+    }
+
+    /// How many requests are in flight.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.concurrent.saturating_sub(self.requests.available_permits())
+    }
+
+    /// Room for so many bytes.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<ReservedBytes, Problem> {
+        let detail = "Too many large answers and request bodies are being transferred.";
+        self.bytes.reserve(bytes).ok_or_else(|| Problem::from_code(ProblemCode::OVERLOADED, detail).retry_after(1))
+    }
+}
+
 /// The limits of a system, and what its callers use of them.
 #[derive(Debug)]
 pub(crate) struct SystemLimits {
@@ -120,14 +155,13 @@ pub(crate) struct SystemLimits {
     requests: CallerQuota,
     streams: CallerQuota,
     all_streams: Arc<Semaphore>,
-    /// Of all systems.
-    bytes_in_flight: Arc<BytesInFlight>,
+    server: Arc<ServerCapacity>,
     /// By client address.
     failed_authentications: KeyedQuota,
 }
 
 impl SystemLimits {
-    pub(crate) fn new(limits: &Limits, bytes_in_flight: &Arc<BytesInFlight>) -> Self {
+    pub(crate) fn new(limits: &Limits, server: &Arc<ServerCapacity>) -> Self {
         let rates = limits.tenant_rates.iter().map(|(tenant, rate)| (tenant.clone(), Rate::per_second(*rate)));
         let overrides: BTreeMap<_, _> = rates.collect();
         let requests = || {
@@ -140,7 +174,7 @@ impl SystemLimits {
             requests: CallerQuota { tenants: requests().with_overrides(overrides), ..CallerQuota::new(requests) },
             streams: CallerQuota::new(streams),
             all_streams: Arc::new(Semaphore::new(limits.streams.min(Semaphore::MAX_PERMITS))),
-            bytes_in_flight: Arc::clone(bytes_in_flight),
+            server: Arc::clone(server),
             failed_authentications: KeyedQuota::new(Rate::per_minute(limits.failed_authentications), usize::MAX),
         }
     }
@@ -158,6 +192,11 @@ impl SystemLimits {
     /// A permit for a request, if the caller's tenant is within its quota. Dropping it ends the request.
     pub(crate) fn admit(&self, caller: &Caller, address: Option<&str>) -> Result<Permit, Refusal> {
         self.requests.acquire(caller, address)
+    }
+
+    /// A permit of the server for a request whose body has been read.
+    pub(crate) fn admit_to_server(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        self.server.admit()
     }
 
     /// Room for an answer of at most this size.
@@ -179,13 +218,13 @@ impl SystemLimits {
     fn reserve(&self, permit: &Permit, bytes: usize, detail: &'static str) -> Result<Room, Problem> {
         let refused = || Problem::from_code(ProblemCode::RATE_LIMITED, detail).retry_after(1);
         let own = permit.bytes().reserve(bytes).ok_or_else(refused)?;
-        let all = self.bytes_in_flight.reserve(bytes).ok_or_else(too_many_bytes)?;
+        let all = self.server.reserve(bytes)?;
         Ok(Room { _own: own, _all: all })
     }
 
     /// Room for the answer of a write that has been done, within the limits or not.
     pub(crate) fn count_answer(&self, permit: &Permit, bytes: usize) -> Room {
-        Room { _own: permit.bytes().count(bytes), _all: self.bytes_in_flight.count(bytes) }
+        Room { _own: permit.bytes().count(bytes), _all: self.server.bytes.count(bytes) }
     }
 
     /// Permits for a stream of events.
@@ -216,12 +255,6 @@ impl SystemLimits {
 pub(crate) struct Room {
     _own: ReservedBytes,
     _all: ReservedBytes,
-}
-
-/// The clients of the process together have too many bytes in flight.
-pub(crate) fn too_many_bytes() -> Problem {
-    let detail = "Too many large answers and request bodies are being transferred.";
-    Problem::from_code(ProblemCode::OVERLOADED, detail).retry_after(1)
 }
 
 /// The permits of a stream; dropping them ends it.
@@ -262,7 +295,7 @@ mod tests {
     }
 
     fn system_limits(limits: &Limits) -> SystemLimits {
-        SystemLimits::new(limits, &BytesInFlight::new(limits.bytes_in_flight))
+        SystemLimits::new(limits, &ServerCapacity::new(limits))
     }
 
     #[test]

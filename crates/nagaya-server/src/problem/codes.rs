@@ -66,8 +66,11 @@ table! {
             "An operator's request has no reason, or one that is too short.",
             "Send the reason in the header `Nagaya-Reason`, with at least 10 characters.";
         REPEATED_HEADER "repeated_header" true,
-            "`Authorization`, `Host`, `Idempotency-Key` or `Nagaya-Reason` is there more than once.",
+            "`Authorization`, `Content-Type`, `Host`, `Idempotency-Key` or `Nagaya-Reason` is there more than once.",
             "Send the header that `errors` names once.";
+        NO_HOST "no_host" true,
+            "The request has no `Host`, which HTTP/1.1 requires.",
+            "Send the header `Host`, as every HTTP library does.";
     }
     UNAUTHORIZED {
         NO_TOKEN "no_token" true,

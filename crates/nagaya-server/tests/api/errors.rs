@@ -187,12 +187,29 @@ fn a_header_that_says_one_thing_is_refused_if_it_is_there_twice() {
     assert_eq!(send(&[("authorization", "Bearer x")]), refused);
     assert_eq!(send(&[("Host", "localhost")]), refused);
     assert_eq!(send(&[("Idempotency-Key", "a"), ("idempotency-key", "b")]), refused);
+    assert_eq!(send(&[("Content-Type", "application/json"), ("Content-Type", "text/plain")]), refused);
     assert_eq!(send(&[("Nagaya-Reason", "ticket 471"), ("Nagaya-Reason", "ticket 472")]), refused);
     // Wherever the request goes.
     for line in
         ["GET /healthz", "GET /docs", "GET /openapi.json", "GET /nowhere", "PUT /v1/tickets", "OPTIONS /v1/tickets"]
     {
         assert_eq!(send_to(line, &[("Host", "localhost")]), refused, "{line}");
+    }
+}
+
+#[test]
+fn a_request_without_a_host_is_refused() {
+    use std::io::{Read as _, Write as _};
+
+    let server = desk();
+    for (version, status) in [("1.1", "400"), ("1.0", "200")] {
+        let mut stream = std::net::TcpStream::connect(server.address).expect("a connection");
+        let head = format!("GET /healthz HTTP/{version}\r\nConnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).expect("it is sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        assert_eq!(answer.split(' ').nth(1), Some(status), "{answer}");
+        assert_eq!(answer.contains(r#""code":"no_host""#), version == "1.1", "{answer}");
     }
 }
 

@@ -2,7 +2,10 @@
 
 use axum::{body::Body, http::Method};
 use nagaya_server::Limits;
-use tokio::{io::AsyncWriteExt as _, net::TcpStream};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
 use crate::desk::Desk;
 
@@ -50,6 +53,34 @@ async fn slow_requests_of_one_tenant_leave_capacity_for_others() {
     desk.release(1);
     assert_eq!(held.await.expect("no panic").status, 200);
     assert_eq!(desk.connect("slow").await.get("/notes").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_end_occupies_its_tenant_alone() {
+    let desk = Desk::open(Limits { concurrent: 1, tenant_concurrent: 1, ..Limits::default() }).await;
+    let token = desk.server.token(Some("slow"), "ann", &[]);
+    let _unfinished = begin_body(&desk, &format!("authorization: Bearer {token}\r\n")).await;
+    assert_eq!(desk.connect("slow").await.get("/notes").await.problem(), (429, "rate_limited".to_owned()));
+    assert_eq!(desk.connect("quick").await.get("/notes").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_body_without_a_token_occupies_nobody() {
+    let desk = Desk::open(Limits { concurrent: 1, ..Limits::default() }).await;
+    let _unfinished = begin_body(&desk, "").await;
+    assert_eq!(desk.connect("acme").await.get("/notes").await.status, 200);
+}
+
+/// A request whose body the server reads and which does not end.
+async fn begin_body(desk: &Desk, headers: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(desk.server.address).await.expect("it listens");
+    let head = "POST /notes HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n";
+    let head = format!("{head}expect: 100-continue\r\n{headers}\r\n");
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await.expect("an answer");
+    assert_eq!(answer, *b"HTTP/1.1 100", "it reads the body");
+    stream
 }
 
 #[tokio::test]

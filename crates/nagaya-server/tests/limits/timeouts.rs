@@ -33,7 +33,7 @@ async fn a_request_over_the_time_limit_is_cancelled() {
 
 #[tokio::test]
 async fn a_missing_body_times_out() {
-    let desk = Desk::open(Limits { concurrent: 1, ..Limits::default() }).await;
+    let desk = Desk::open(Limits { tenant_concurrent: 1, ..Limits::default() }).await;
     let mut client = desk.connect("acme").await;
     let clock = PausedTokioClock::pause();
     let body = stream::iter([Ok::<_, std::io::Error>("{\"title\":")]).chain(stream::pending());
@@ -41,9 +41,9 @@ async fn a_missing_body_times_out() {
         let json = [("content-type", "application/json")];
         client.send(Method::POST, "/notes", &json, Body::from_stream(body)).await
     });
-    // With all permits taken, the request is known to wait for its body.
+    // When the tenant's only permit is taken, the request is known to wait for its body.
     let mut other = desk.connect("acme").await;
-    while other.get("/notes").await.status != 503 {}
+    while other.get("/notes").await.status != 429 {}
     clock.advance(SECOND * 31).await;
     assert_eq!(asking.await.expect("no panic").problem(), (504, "timeout".to_owned()));
     assert_eq!(other.get("/notes").await.status, 200);
