@@ -1,6 +1,7 @@
-//! How large the answer of a write may be.
+//! How much a request may read, and how large the answer of a write may be.
 
-use nagaya_design::{Design, Entity};
+use nagaya_design::{Design, Entity, MAX_PAGE};
+use nagaya_tenancy::MAX_PAGE_BYTES;
 
 use crate::{
     CustomRoute,
@@ -18,6 +19,23 @@ pub(crate) struct AnswerSizes(Vec<usize>);
 impl AnswerSizes {
     pub(crate) fn of_design(design: &Design) -> Self {
         AnswerSizes(design.entities.iter().map(Entity::max_bytes).collect())
+    }
+
+    /// The most bytes that a read holds in memory: its largest item, or a page of such items. 0 for writes.
+    pub(crate) fn of_read(&self, design: &Design, route: &Route, query: &[(String, String)]) -> usize {
+        if !route.method.is_safe() {
+            return 0;
+        }
+        match route.operation {
+            Operation::Read(id) => self.0[id.0],
+            Operation::List(id) => {
+                let access = id.pattern_in(design);
+                let limit = query.iter().find(|(name, _)| name == "limit").and_then(|(_, value)| value.parse().ok());
+                let items = limit.unwrap_or(access.limit as usize).min(MAX_PAGE);
+                items.saturating_mul(self.0[access.entity]).min(MAX_PAGE_BYTES)
+            }
+            _ => MAX_PAGE_BYTES,
+        }
     }
 
     /// The largest answer of a write, in bytes: the largest item of its entity; for a create, at most the body and the defaults.

@@ -19,8 +19,8 @@ use crate::{
     answer_size::AnswerSizes,
     body, derived, fallback, json_body,
     limits::{
-        Permit, RATE_LIMIT, RATE_LIMIT_POLICY, RateStatus, Refusal, Room, SMALL_BODY, SystemLimits, hold_until_sent,
-        large_size,
+        Permit, RATE_LIMIT, RATE_LIMIT_POLICY, RateStatus, ReadPermits, Refusal, Room, SMALL_BODY, SystemLimits,
+        hold_until_sent, large_size,
     },
     observe::{Metrics, RequestLog, RouteMetrics},
     openapi,
@@ -140,6 +140,7 @@ impl SystemService {
             }
             _ => response,
         };
+        drop(admission.reading);
         if let Some(rate) = admission.rate {
             rate_headers(rate, response.headers_mut());
         }
@@ -181,6 +182,10 @@ impl SystemService {
             Some(permit) if self.takes_body(&route) => self.read_body(&route, &parts, body, permit).await?,
             _ => (Map::new(), 0, None),
         };
+        if let Some(permit) = &admission.permit {
+            let bytes = self.answer_sizes.of_read(&self.system.design, &route, &query);
+            admission.reading = self.limits.acquire_read(permit, bytes).await;
+        }
         // The server has capacity. Asked for only now, because a client may take its time to send a body.
         let _server = self.limits.admit_to_server()?;
         // A write is done only if its answer has room.
@@ -336,6 +341,7 @@ impl SystemService {
 struct Admission {
     permit: Option<Permit>,
     rate: Option<RateStatus>,
+    reading: ReadPermits,
 }
 
 impl Admission {

@@ -5,6 +5,7 @@ mod client_network;
 mod held_body;
 mod open_files;
 mod quota;
+mod reading;
 
 use std::{collections::BTreeMap, num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -17,12 +18,14 @@ use self::{
     bytes_in_flight::BytesInFlight,
     client_network::network_of_text,
     quota::{KeyedQuota, Rate},
+    reading::ReadCapacity,
 };
 pub(crate) use self::{
     bytes_in_flight::ReservedBytes,
     client_network::client_network,
     held_body::{SMALL_BODY, hold_until_sent, large_size},
     quota::{Permit, RateStatus, Refusal},
+    reading::ReadPermit,
 };
 use crate::{Problem, ProblemCode, identity::Caller};
 
@@ -63,7 +66,8 @@ pub struct Limits {
     /// Far below `concurrent`, so that slow requests of a few tenants do not block others.
     pub tenant_concurrent: usize,
     /// Bytes of large answers that clients have not read yet, and of large request bodies until their request is answered; further
-    /// ones are answered 503, and writes that could have a large answer are refused before they are done.
+    /// ones are answered 503, and writes that could have a large answer are refused before they are done. Half as many may be read
+    /// from the store at the same time; further reads wait.
     pub bytes_in_flight: usize,
     /// The same for one tenant; 429.
     pub tenant_bytes_in_flight: usize,
@@ -121,13 +125,15 @@ pub(crate) struct ServerCapacity {
     concurrent: usize,
     requests: Arc<Semaphore>,
     bytes: Arc<BytesInFlight>,
+    reads: Arc<ReadCapacity>,
 }
 
 impl ServerCapacity {
     pub(crate) fn new(limits: &Limits) -> Arc<Self> {
         let concurrent = limits.concurrent.min(Semaphore::MAX_PERMITS);
         let requests = Arc::new(Semaphore::new(concurrent));
-        Arc::new(ServerCapacity { concurrent, requests, bytes: BytesInFlight::new(limits.bytes_in_flight) })
+        let (bytes, reads) = (BytesInFlight::new(limits.bytes_in_flight), ReadCapacity::beside(limits.bytes_in_flight));
+        Arc::new(ServerCapacity { concurrent, requests, bytes, reads })
     }
 
     /// A permit for a request that is to be answered now. It does not wait: a queue here would only use memory.
@@ -199,6 +205,16 @@ impl SystemLimits {
         self.server.admit()
     }
 
+    /// Waits until a request may read so many bytes from the store; few bytes need no permit.
+    pub(crate) async fn acquire_read(&self, permit: &Permit, bytes: usize) -> ReadPermits {
+        if bytes <= SMALL_BODY {
+            return ReadPermits::default();
+        }
+        // The caller's own first: its further requests do not wait in the line of all.
+        let own = permit.reads().acquire(bytes).await;
+        ReadPermits { _own: own, _all: self.server.reads.acquire(bytes).await }
+    }
+
     /// Room for an answer of at most this size.
     pub(crate) fn reserve_answer(&self, permit: &Permit, bytes: usize) -> Result<Room, Problem> {
         let detail = "The caller has not read enough of its former answers. Read them, or ask for smaller pages.";
@@ -255,6 +271,13 @@ impl SystemLimits {
 pub(crate) struct Room {
     _own: ReservedBytes,
     _all: ReservedBytes,
+}
+
+/// The permits of a request to read from the store; dropping them says that its answer is written.
+#[derive(Debug, Default)]
+pub(crate) struct ReadPermits {
+    _own: Option<ReadPermit>,
+    _all: Option<ReadPermit>,
 }
 
 /// The permits of a stream; dropping them ends it.

@@ -15,7 +15,7 @@ use std::{
 
 use dashmap::DashMap;
 
-use super::bytes_in_flight::BytesInFlight;
+use super::{bytes_in_flight::BytesInFlight, reading::ReadCapacity};
 
 /// The usual burst: as many requests at once as the rate allows in this time.
 pub(super) const BURST: Duration = Duration::from_secs(2);
@@ -87,6 +87,7 @@ pub(crate) struct Refusal {
 struct Usage {
     rate: Rate,
     bytes: Arc<BytesInFlight>,
+    reads: Arc<ReadCapacity>,
     /// The nanosecond up to which the rate is used up.
     used_until: AtomicU64,
     /// Requests in flight.
@@ -112,6 +113,11 @@ impl Permit {
     /// The bytes of the key in flight.
     pub(super) fn bytes(&self) -> &Arc<BytesInFlight> {
         &self.usage.bytes
+    }
+
+    /// What the key may read at the same time.
+    pub(super) fn reads(&self) -> &Arc<ReadCapacity> {
+        &self.usage.reads
     }
 }
 
@@ -239,6 +245,7 @@ impl Usage {
         Usage {
             rate,
             bytes: BytesInFlight::new(max_bytes_in_flight),
+            reads: ReadCapacity::beside(max_bytes_in_flight),
             used_until: AtomicU64::new(0),
             in_flight: AtomicUsize::new(0),
             refused_at: AtomicU64::new(0),

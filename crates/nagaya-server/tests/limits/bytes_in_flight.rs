@@ -15,6 +15,9 @@ use tokio::{
 
 use crate::desk::{Desk, LARGE};
 
+/// Bytes of the largest page.
+const LARGEST_PAGE: usize = nagaya_tenancy::MAX_PAGE_BYTES;
+
 /// Asks for a large answer, and reads nothing of it but the status. The buffer of the socket is small.
 async fn ask(desk: &Desk, tenant: &str) -> (String, TcpStream) {
     ask_by(desk, tenant, "GET").await
@@ -53,6 +56,52 @@ async fn unread_answers_of_all_tenants_together_are_limited() {
     assert!(unread.iter().all(|(status, _)| status == "200"));
     assert_eq!(ask(&desk, "three").await.0, "503");
     assert_eq!(desk.connect("three").await.get("/notes").await.status, 200);
+}
+
+/// What is read and not yet written as an answer is limited too: nobody knows how much a custom route reads, so it counts as the
+/// largest page.
+#[tokio::test]
+async fn reads_of_a_tenant_wait_for_each_other_and_others_are_served() {
+    let desk = Desk::open(Limits { tenant_bytes_in_flight: 2 * LARGEST_PAGE, ..Limits::default() }).await;
+    let mut reading = hold(&desk, ["acme"; 4]).await;
+    desk.wait_until_held(1).await;
+    let mut other = desk.connect("other").await;
+    for _ in 0..20 {
+        assert_eq!(other.get("/notes").await.status, 200);
+        desk.wait_until_held(1).await;
+    }
+    for _ in 0..4 {
+        desk.wait_until_held(1).await;
+        desk.release(1);
+        assert_eq!(reading.join_next().await.expect("a request").expect("no panic"), 200);
+    }
+}
+
+#[tokio::test]
+async fn reads_of_all_tenants_wait_for_each_other_and_writes_go_on() {
+    let desk = Desk::open(Limits { bytes_in_flight: 2 * LARGEST_PAGE, ..Limits::default() }).await;
+    let mut reading = hold(&desk, ["one", "two", "three"]).await;
+    desk.wait_until_held(1).await;
+    let mut other = desk.connect("four").await;
+    for at in 0..20 {
+        assert_eq!(other.post("/notes", &json!({ "title": at.to_string() })).await.status, 201);
+        desk.wait_until_held(1).await;
+    }
+    desk.release(3);
+    while let Some(status) = reading.join_next().await {
+        assert_eq!(status.expect("no panic"), 200);
+    }
+    assert_eq!(other.get("/notes").await.status, 200);
+}
+
+/// Requests that are held until the test releases them, once the server allows them to read.
+async fn hold<const N: usize>(desk: &Desk, tenants: [&str; N]) -> JoinSet<u16> {
+    let mut reading = JoinSet::new();
+    for tenant in tenants {
+        let mut client = desk.connect(tenant).await;
+        reading.spawn(async move { client.get("/hold").await.status.as_u16() });
+    }
+    reading
 }
 
 /// A body with a long text, which the answer repeats.
