@@ -137,11 +137,6 @@ impl Answer {
         }
     }
 
-    /// Whether writing it takes so long that other requests should have their turn first.
-    pub(crate) fn is_long(&self) -> bool {
-        matches!(&self.content, Content::Page(page) if page.records.len() > SHORT_LIST)
-    }
-
     pub(crate) fn into_response(mut self) -> Response {
         if let Content::Stream(media_type, body) = self.content {
             let mut response = Response::new(body);
@@ -181,9 +176,6 @@ impl Answer {
 
 /// Headers of most answers, with those that the server and the connection add.
 const HEADER_CAPACITY: usize = 12;
-
-/// Items whose writing takes little time.
-const SHORT_LIST: usize = 100;
 
 /// Bytes that most items need.
 const ITEM: usize = 512;

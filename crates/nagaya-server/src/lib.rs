@@ -1,7 +1,6 @@
 //! HTTP: routes from a design, authentication, problems, OpenAPI, limits, logs and metrics.
 
 mod answer;
-mod answer_size;
 mod archiver;
 mod body;
 mod call;
@@ -12,6 +11,7 @@ mod extension;
 mod fallback;
 mod health;
 mod identity;
+mod item_sizes;
 mod json_body;
 mod limits;
 pub mod observe;

@@ -25,10 +25,9 @@ use crate::{
     connection::ConnectionTable,
     fallback,
     health::Health,
-    limits::{Limits, ServerCapacity, hold_until_sent, large_size},
+    limits::{Limits, ServerCapacity, UncountedAnswer, hold_until_sent, large_size},
     observe::{self, Gauges, ObservedRequest, Observer, Rejection, TARGET},
     routers::Routers,
-    service::CountedAnswer,
     single_headers,
 };
 
@@ -142,10 +141,17 @@ impl Pipeline {
 
     async fn metrics(&self) -> Response {
         let (in_flight, connections) = self.in_use();
-        let limit = |name, help, limit: usize| Measurement::gauge(name, help, limit as f64);
+        let gauge = |name, help, value: usize| Measurement::gauge(name, help, value as f64);
         let mut measured = vec![
-            limit("requests_in_flight_limit", "Requests that may be in flight", self.limits.concurrent),
-            limit("connections_limit", "Connections that may be open", self.limits.connections),
+            gauge("requests_in_flight_limit", "Requests that may be in flight", self.limits.concurrent),
+            gauge("connections_limit", "Connections that may be open", self.limits.connections),
+            gauge(
+                "bytes_in_flight",
+                "Bytes of large answers and request bodies in flight",
+                self.capacity.bytes_in_flight(),
+            ),
+            gauge("bytes_in_flight_limit", "Such bytes that may be in flight", self.limits.bytes_in_flight),
+            gauge("reads_waiting", "Reads that wait for others to end", self.capacity.waiting_reads()),
         ];
         measured.extend(observe::process_measurements());
         measured.extend(self.health.measurements().await);
@@ -176,7 +182,7 @@ impl Pipeline {
         let answering = AssertUnwindSafe(self.routers.find(request.uri().path()).call(request)).catch_unwind();
         match tokio::time::timeout(self.limits.time, answering).await {
             Ok(Ok(Ok(response))) => match large_size(&response) {
-                Some(size) if response.extensions().get::<CountedAnswer>().is_none() => {
+                Some(size) if response.extensions().get::<UncountedAnswer>().is_none() => {
                     match self.capacity.reserve(size) {
                         Ok(room) => hold_until_sent(response, room),
                         Err(problem) => refuse(problem),

@@ -15,12 +15,12 @@ use nagaya_tenancy::Nagaya;
 use serde_json::{Map, Value as Json};
 
 use crate::{
-    Answer, Call, Caller, Content, CustomRoute, Problem, ProblemCode, System, Verifier,
-    answer_size::AnswerSizes,
-    body, derived, fallback, json_body,
+    Answer, Call, Caller, Content, CustomRoute, Problem, ProblemCode, System, Verifier, body, derived, fallback,
+    item_sizes::ItemSizes,
+    json_body,
     limits::{
-        Permit, RATE_LIMIT, RATE_LIMIT_POLICY, RateStatus, ReadPermits, Refusal, Room, SMALL_BODY, SystemLimits,
-        hold_until_sent, large_size,
+        Permit, RATE_LIMIT, RATE_LIMIT_POLICY, RateStatus, ReadShares, Refusal, Room, SMALL_BODY, SystemLimits,
+        UncountedAnswer, hold_until_sent, large_size,
     },
     observe::{Metrics, RequestLog, RouteMetrics},
     openapi,
@@ -42,12 +42,8 @@ pub(crate) struct SystemService {
     custom: Vec<CustomRoute>,
     /// Whether a route answers with a stream.
     has_streams: bool,
-    answer_sizes: AnswerSizes,
+    item_sizes: ItemSizes,
 }
-
-/// A large answer that its system has counted.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct CountedAnswer;
 
 impl SystemService {
     pub(crate) fn new(
@@ -59,8 +55,8 @@ impl SystemService {
     ) -> Self {
         let (routes, custom) = system.routes();
         let has_streams = custom.iter().any(|route| route.stream_media_type.is_some());
-        let answer_sizes = AnswerSizes::of_design(&system.design);
-        SystemService { system, nagaya, verifier, limits, mount, routes, custom, has_streams, answer_sizes }
+        let item_sizes = ItemSizes::of_design(&system.design);
+        SystemService { system, nagaya, verifier, limits, mount, routes, custom, has_streams, item_sizes }
     }
 
     /// The router of the system; requests that no route matches go to `otherwise`.
@@ -113,26 +109,24 @@ impl SystemService {
         // Boxed: the future of a request is moved several times before it starts, and this is most of it.
         let answering = Box::pin(self.answer(route, path, parts, &mut body, &log, &mut admission));
         let response = match answering.await {
-            Ok(answer) => {
-                if answer.is_long() {
-                    tokio::task::yield_now().await;
-                }
-                answer.into_response()
-            }
+            Ok(answer) => answer.into_response(),
             Err(problem) => failed(problem, &log),
         };
         let mut response = match (admission.permit, large_size(&response)) {
             // What the client has not read yet counts.
             (Some(permit), Some(size)) => {
                 let room = match is_safe {
-                    true => self.limits.reserve_answer(&permit, size),
+                    true => {
+                        let mut room = self.limits.room(&permit);
+                        room.grow_for_answer(size).map(|()| room)
+                    }
                     // The write has been done, and is answered in any case.
                     false => Ok(self.limits.count_answer(&permit, size)),
                 };
                 match room {
                     Ok(room) => {
                         let mut response = hold_until_sent(response, (permit, room));
-                        response.extensions_mut().insert(CountedAnswer);
+                        response.extensions_mut().insert(UncountedAnswer);
                         response
                     }
                     Err(problem) => failed(problem, &log),
@@ -140,7 +134,7 @@ impl SystemService {
             }
             _ => response,
         };
-        drop(admission.reading);
+        drop(admission.read_shares);
         if let Some(rate) = admission.rate {
             rate_headers(rate, response.headers_mut());
         }
@@ -162,7 +156,11 @@ impl SystemService {
         if !caller.is_visitor() {
             log.authenticated(&caller, &self.nagaya);
         }
-        admission.admit(self.limits.admit(&caller, address.as_deref()))?;
+        let permit = match self.limits.admit(&caller, address.as_deref()) {
+            Ok(permit) => &*admission.permit.insert(permit),
+            Err(refusal) => return Err(admission.refuse(&refusal)),
+        };
+        admission.rate = permit.rate_status();
         // The roles of the token allow the route.
         roles::authorize(&self.system.design, &route, &self.custom, &caller)?;
         // The store accepts writes. Checked here because a custom route may call other services before it writes.
@@ -178,22 +176,21 @@ impl SystemService {
         {
             return Err(Problem::bad_parameter(name, "Is not a parameter here."));
         }
-        let (body, bytes, _body_room) = match &admission.permit {
-            Some(permit) if self.takes_body(&route) => self.read_body(&route, &parts, body, permit).await?,
-            _ => (Map::new(), 0, None),
+        let mut room = self.limits.room(permit);
+        let (body, bytes) = match self.takes_body(&route) {
+            true => self.read_body(&route, &parts, body, &mut room).await?,
+            false => (Map::new(), 0),
         };
-        if let Some(permit) = &admission.permit {
-            let bytes = self.answer_sizes.of_read(&self.system.design, &route, &query);
-            admission.reading = self.limits.acquire_read(permit, bytes).await;
-        }
+        // What the request reads has room in memory.
+        let bytes_read = self.item_sizes.read_by(&self.system.design, &route, &self.custom, &query);
+        admission.read_shares = self.limits.acquire_read(permit, bytes_read).await?;
         // The server has capacity. Asked for only now, because a client may take its time to send a body.
         let _server = self.limits.admit_to_server()?;
         // A write is done only if its answer has room.
-        let most = self.answer_sizes.of_write(&self.system.design, &route, &self.custom, bytes);
-        let _answer_room = match &admission.permit {
-            Some(permit) if most > SMALL_BODY => Some(self.limits.reserve_answer(permit, most)?),
-            _ => None,
-        };
+        let most = self.item_sizes.answered_by(&self.system.design, &route, &self.custom, bytes);
+        if most > SMALL_BODY {
+            room.grow_for_answer(most)?;
+        }
 
         let (nagaya, mount, headers) = (self.nagaya.clone(), Arc::clone(&self.mount), parts.headers);
         let origin = log.origin.clone();
@@ -303,17 +300,17 @@ impl SystemService {
         }
     }
 
-    /// The fields of the body, its bytes, and the room that they take.
+    /// The fields of the body, and its bytes.
     async fn read_body(
         &self,
         route: &Route,
         parts: &Parts,
         body: &mut Body,
-        permit: &Permit,
-    ) -> Result<(Map<String, Json>, usize, Option<Room>), Problem> {
+        room: &mut Room,
+    ) -> Result<(Map<String, Json>, usize), Problem> {
         // A custom route may require no field: then the body can be left out.
         if matches!(route.operation, Operation::Custom(_)) && body.is_end_stream() {
-            return Ok((Map::new(), 0, None));
+            return Ok((Map::new(), 0));
         }
         let media_type = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let media_type = media_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
@@ -322,11 +319,9 @@ impl SystemService {
             let detail = "Send JSON, with `Content-Type: application/json`.";
             return Err(Problem::from_code(ProblemCode::NOT_JSON, detail));
         }
-        let limit = self.limits.body_bytes();
-        let room = self.limits.reserve_body(permit, body::max_size(body, limit))?;
-        let bytes = body::read(body, limit).await?;
+        let bytes = body::read(body, self.limits.body_bytes(), |more| room.grow_for_body(more)).await?;
         match json_body::parse(&bytes) {
-            Ok(Json::Object(fields)) => Ok((fields, bytes.len(), room)),
+            Ok(Json::Object(fields)) => Ok((fields, bytes.len())),
             Ok(_) => Err(Problem::from_code(ProblemCode::BAD_BODY, "The body has to be a JSON object.")),
             Err(error) if error.is_data() => {
                 Err(Problem::from_code(ProblemCode::BAD_BODY, format!("In the body, {error}.")))
@@ -341,23 +336,15 @@ impl SystemService {
 struct Admission {
     permit: Option<Permit>,
     rate: Option<RateStatus>,
-    reading: ReadPermits,
+    read_shares: ReadShares,
 }
 
 impl Admission {
-    fn admit(&mut self, admitted: Result<Permit, Refusal>) -> Result<(), Problem> {
-        match admitted {
-            Ok(permit) => {
-                self.rate = permit.rate_status();
-                self.permit = Some(permit);
-                Ok(())
-            }
-            Err(Refusal { wait, status }) => {
-                self.rate = status;
-                let detail = "The caller sends more requests than it may. `Retry-After` says when to go on.";
-                Err(Problem::from_code(ProblemCode::RATE_LIMITED, detail).retry_after(whole_seconds(wait)))
-            }
-        }
+    /// The problem of a request beyond the caller's rate.
+    fn refuse(&mut self, refusal: &Refusal) -> Problem {
+        self.rate = refusal.status;
+        let detail = "The caller sends more requests than it may. `Retry-After` says when to go on.";
+        Problem::from_code(ProblemCode::RATE_LIMITED, detail).retry_after(whole_seconds(refusal.wait))
     }
 }
 

@@ -34,6 +34,7 @@ pub use self::{
     principal::Principal,
     read::{
         List, LogFinding, LogFindingKind, LogHead, LogListing, LogPage, LogReport, MAX_PAGE_BYTES, Page, list_query,
+        min_items_read,
     },
     record::Record,
     retry::Retry,

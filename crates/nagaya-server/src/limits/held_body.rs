@@ -15,6 +15,10 @@ use hyper::body::{Frame, SizeHint};
 /// A body up to this size fits into the buffers of its connection, whether its client reads or not.
 pub(crate) const SMALL_BODY: usize = 32 * 1024;
 
+/// Marks an answer whose bytes need no room: its system has counted them, or all requests for it share them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UncountedAnswer;
+
 /// The size of an answer that does not fit into the buffers of its connection; `None` for small answers and for streams.
 pub(crate) fn large_size(response: &Response) -> Option<usize> {
     let size = usize::try_from(response.body().size_hint().exact()?).unwrap_or(usize::MAX);

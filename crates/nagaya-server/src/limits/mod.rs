@@ -15,17 +15,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(crate) use self::open_files::open_files_limit;
 pub use self::open_files::raise_open_files_limit;
 use self::{
-    bytes_in_flight::BytesInFlight,
+    bytes_in_flight::{BytesInFlight, ReservedBytes},
     client_network::network_of_text,
     quota::{KeyedQuota, Rate},
-    reading::ReadCapacity,
+    reading::{ReadCapacity, ReadShare},
 };
 pub(crate) use self::{
-    bytes_in_flight::ReservedBytes,
     client_network::client_network,
-    held_body::{SMALL_BODY, hold_until_sent, large_size},
+    held_body::{SMALL_BODY, UncountedAnswer, hold_until_sent, large_size},
     quota::{Permit, RateStatus, Refusal},
-    reading::ReadPermit,
 };
 use crate::{Problem, ProblemCode, identity::Caller};
 
@@ -67,7 +65,7 @@ pub struct Limits {
     pub tenant_concurrent: usize,
     /// Bytes of large answers that clients have not read yet, and of large request bodies until their request is answered; further
     /// ones are answered 503, and writes that could have a large answer are refused before they are done. Half as many may be read
-    /// from the store at the same time; further reads wait.
+    /// from the store at the same time; further reads wait for a second, and are then answered 503.
     pub bytes_in_flight: usize,
     /// The same for one tenant; 429.
     pub tenant_bytes_in_flight: usize,
@@ -125,18 +123,19 @@ pub(crate) struct ServerCapacity {
     concurrent: usize,
     requests: Arc<Semaphore>,
     bytes: Arc<BytesInFlight>,
-    reads: Arc<ReadCapacity>,
+    reads: ReadCapacity,
 }
 
 impl ServerCapacity {
     pub(crate) fn new(limits: &Limits) -> Arc<Self> {
         let concurrent = limits.concurrent.min(Semaphore::MAX_PERMITS);
         let requests = Arc::new(Semaphore::new(concurrent));
-        let (bytes, reads) = (BytesInFlight::new(limits.bytes_in_flight), ReadCapacity::beside(limits.bytes_in_flight));
+        let (bytes, reads) =
+            (BytesInFlight::new(limits.bytes_in_flight), ReadCapacity::half_of(limits.bytes_in_flight));
         Arc::new(ServerCapacity { concurrent, requests, bytes, reads })
     }
 
-    /// A permit for a request that is to be answered now. It does not wait: a queue here would only use memory.
+    /// A permit for a request that is to be answered now. It does not wait: the body has been read, and would use memory meanwhile.
     pub(crate) fn admit(&self) -> Result<OwnedSemaphorePermit, Problem> {
         let busy = |_| Problem::from_code(ProblemCode::OVERLOADED, "The server is busy.").retry_after(1);
         Arc::clone(&self.requests).try_acquire_owned().map_err(busy)
@@ -147,10 +146,25 @@ impl ServerCapacity {
         self.concurrent.saturating_sub(self.requests.available_permits())
     }
 
-    /// Room for so many bytes.
+    /// Bytes of large answers and request bodies.
+    pub(crate) fn bytes_in_flight(&self) -> usize {
+        self.bytes.now()
+    }
+
+    /// How many reads wait for others to end, without those that wait for reads of their own tenant.
+    pub(crate) fn waiting_reads(&self) -> usize {
+        self.reads.waiting()
+    }
+
+    /// Room for an answer that is nobody's.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<ReservedBytes, Problem> {
+        let mut reserved = self.bytes.reserve_none();
+        self.grow(&mut reserved, bytes).map(|()| reserved)
+    }
+
+    fn grow(&self, reserved: &mut ReservedBytes, bytes: usize) -> Result<(), Problem> {
         let detail = "Too many large answers and request bodies are being transferred.";
-        self.bytes.reserve(bytes).ok_or_else(|| Problem::from_code(ProblemCode::OVERLOADED, detail).retry_after(1))
+        reserved.grow(bytes).ok_or_else(|| Problem::from_code(ProblemCode::OVERLOADED, detail).retry_after(1))
     }
 }
 
@@ -205,42 +219,35 @@ impl SystemLimits {
         self.server.admit()
     }
 
-    /// Waits until a request may read so many bytes from the store; few bytes need no permit.
-    pub(crate) async fn acquire_read(&self, permit: &Permit, bytes: usize) -> ReadPermits {
+    /// Waits until a request may read so many bytes from the store; few bytes need no share.
+    pub(crate) async fn acquire_read(&self, permit: &Permit, bytes: usize) -> Result<ReadShares, Problem> {
         if bytes <= SMALL_BODY {
-            return ReadPermits::default();
+            return Ok(ReadShares::default());
         }
         // The caller's own first: its further requests do not wait in the line of all.
-        let own = permit.reads().acquire(bytes).await;
-        ReadPermits { _own: own, _all: self.server.reads.acquire(bytes).await }
+        let own = permit.reads().acquire(bytes).await.ok_or_else(|| {
+            let detail = "The caller reads too much at once. Wait for some of the answers, or ask for smaller pages.";
+            Problem::from_code(ProblemCode::RATE_LIMITED, detail).retry_after(1)
+        })?;
+        let all = self.server.reads.acquire(bytes).await.ok_or_else(|| {
+            let detail = "Too much is being read at the moment.";
+            Problem::from_code(ProblemCode::OVERLOADED, detail).retry_after(1)
+        })?;
+        Ok(ReadShares { _own: Some(own), _all: Some(all) })
     }
 
-    /// Room for an answer of at most this size.
-    pub(crate) fn reserve_answer(&self, permit: &Permit, bytes: usize) -> Result<Room, Problem> {
-        let detail = "The caller has not read enough of its former answers. Read them, or ask for smaller pages.";
-        self.reserve(permit, bytes, detail)
-    }
-
-    /// Room for a request body of at most this size; small ones need none.
-    pub(crate) fn reserve_body(&self, permit: &Permit, bytes: usize) -> Result<Option<Room>, Problem> {
-        if bytes <= SMALL_BODY {
-            return Ok(None);
+    /// Room of a request, without any bytes yet.
+    pub(crate) fn room(&self, permit: &Permit) -> Room {
+        Room {
+            own: permit.bytes().reserve_none(),
+            all: self.server.bytes.reserve_none(),
+            server: Arc::clone(&self.server),
         }
-        let detail = "The caller sends too many large bodies at once. Wait for the answers to some of them.";
-        self.reserve(permit, bytes, detail).map(Some)
-    }
-
-    /// Room for so many bytes: for the caller, who gets this detail otherwise, and for all.
-    fn reserve(&self, permit: &Permit, bytes: usize, detail: &'static str) -> Result<Room, Problem> {
-        let refused = || Problem::from_code(ProblemCode::RATE_LIMITED, detail).retry_after(1);
-        let own = permit.bytes().reserve(bytes).ok_or_else(refused)?;
-        let all = self.server.reserve(bytes)?;
-        Ok(Room { _own: own, _all: all })
     }
 
     /// Room for the answer of a write that has been done, within the limits or not.
     pub(crate) fn count_answer(&self, permit: &Permit, bytes: usize) -> Room {
-        Room { _own: permit.bytes().count(bytes), _all: self.server.bytes.count(bytes) }
+        Room { own: permit.bytes().count(bytes), all: self.server.bytes.count(bytes), server: Arc::clone(&self.server) }
     }
 
     /// Permits for a stream of events.
@@ -269,15 +276,35 @@ impl SystemLimits {
 #[derive(Debug)]
 #[must_use = "dropping it gives the room back"]
 pub(crate) struct Room {
-    _own: ReservedBytes,
-    _all: ReservedBytes,
+    own: ReservedBytes,
+    all: ReservedBytes,
+    server: Arc<ServerCapacity>,
 }
 
-/// The permits of a request to read from the store; dropping them says that its answer is written.
+impl Room {
+    /// Room for so many more bytes of the request body.
+    pub(crate) fn grow_for_body(&mut self, bytes: usize) -> Result<(), Problem> {
+        self.grow(bytes, "The caller sends too many large bodies at once. Wait for the answers to some of them.")
+    }
+
+    /// Room for an answer of at most this size.
+    pub(crate) fn grow_for_answer(&mut self, bytes: usize) -> Result<(), Problem> {
+        self.grow(bytes, "The caller has not read enough of its former answers. Read them, or ask for smaller pages.")
+    }
+
+    /// The caller gets this detail if it has too much in flight.
+    fn grow(&mut self, bytes: usize, detail: &'static str) -> Result<(), Problem> {
+        let refused = || Problem::from_code(ProblemCode::RATE_LIMITED, detail).retry_after(1);
+        self.own.grow(bytes).ok_or_else(refused)?;
+        self.server.grow(&mut self.all, bytes)
+    }
+}
+
+/// What a request may read from the store; dropping it says that the answer is written.
 #[derive(Debug, Default)]
-pub(crate) struct ReadPermits {
-    _own: Option<ReadPermit>,
-    _all: Option<ReadPermit>,
+pub(crate) struct ReadShares {
+    _own: Option<ReadShare>,
+    _all: Option<ReadShare>,
 }
 
 /// The permits of a stream; dropping them ends it.

@@ -87,7 +87,7 @@ pub(crate) struct Refusal {
 struct Usage {
     rate: Rate,
     bytes: Arc<BytesInFlight>,
-    reads: Arc<ReadCapacity>,
+    reads: ReadCapacity,
     /// The nanosecond up to which the rate is used up.
     used_until: AtomicU64,
     /// Requests in flight.
@@ -116,7 +116,7 @@ impl Permit {
     }
 
     /// What the key may read at the same time.
-    pub(super) fn reads(&self) -> &Arc<ReadCapacity> {
+    pub(super) fn reads(&self) -> &ReadCapacity {
         &self.usage.reads
     }
 }
@@ -245,7 +245,7 @@ impl Usage {
         Usage {
             rate,
             bytes: BytesInFlight::new(max_bytes_in_flight),
-            reads: ReadCapacity::beside(max_bytes_in_flight),
+            reads: ReadCapacity::half_of(max_bytes_in_flight),
             used_until: AtomicU64::new(0),
             in_flight: AtomicUsize::new(0),
             refused_at: AtomicU64::new(0),
@@ -357,8 +357,9 @@ mod tests {
         let quota = quota(0, 10).with_max_bytes(100);
         let permit = |name| quota.acquire_at(name, SECOND).expect("a permit");
         let (first, second, other) = (permit("a"), permit("a"), permit("b"));
-        let _answers = (first.bytes().reserve(90).expect("room"), other.bytes().reserve(90).expect("room"));
-        assert!(second.bytes().reserve(20).is_none());
+        let _answers = (first.bytes().count(90), other.bytes().count(90));
+        assert!(second.bytes().reserve_none().grow(20).is_none());
+        assert!(second.bytes().reserve_none().grow(10).is_some());
     }
 
     #[test]

@@ -23,6 +23,7 @@ use self::asset::Asset;
 pub(crate) use self::sign_in::SignIn;
 use crate::{
     System, answer, fallback,
+    limits::UncountedAnswer,
     route::{Route, positional},
 };
 
@@ -145,6 +146,7 @@ async fn send(asset: Arc<Asset>, request: Request) -> Response {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         let mut response = asset.content.clone().into_response();
+        response.extensions_mut().insert(UncountedAnswer);
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(asset.media_type));
         if let Some(encoding) = asset.encoding {
             response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));

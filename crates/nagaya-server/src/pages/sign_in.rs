@@ -106,7 +106,7 @@ async fn token(
     if headers.get(header::CONTENT_TYPE).is_none_or(|value| value != "application/json") {
         return Err(Problem::from_code(ProblemCode::NOT_JSON, "Send JSON, with `Content-Type: application/json`."));
     }
-    let bytes = body::read(body, MAX_BODY).await?;
+    let bytes = body::read(body, MAX_BODY, |_| Ok(())).await?;
     let wanted: SignInRequest = serde_json::from_slice(&bytes).map_err(|error| {
         Problem::from_code(ProblemCode::BAD_BODY, format!("The body is not a sign-in request: {error}."))
     })?;

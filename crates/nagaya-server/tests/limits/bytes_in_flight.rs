@@ -4,13 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{body::Body, http::Method};
 use nagaya_server::Limits;
-use nagaya_testing::{Call, Connection, Fault, PausedTokioClock, RawResponse};
+use nagaya_store::KeyValue;
+use nagaya_testing::{Call, Connection, Fault, InjectedFault, PausedTokioClock, RawResponse};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpSocket, TcpStream},
     sync::Semaphore,
-    task::JoinSet,
+    task::{JoinHandle, JoinSet},
 };
 
 use crate::desk::{Desk, LARGE};
@@ -58,50 +59,97 @@ async fn unread_answers_of_all_tenants_together_are_limited() {
     assert_eq!(desk.connect("three").await.get("/notes").await.status, 200);
 }
 
-/// What is read and not yet written as an answer is limited too: nobody knows how much a custom route reads, so it counts as the
-/// largest page.
-#[tokio::test]
-async fn reads_of_a_tenant_wait_for_each_other_and_others_are_served() {
-    let desk = Desk::open(Limits { tenant_bytes_in_flight: 2 * LARGEST_PAGE, ..Limits::default() }).await;
-    let mut reading = hold(&desk, ["acme"; 4]).await;
-    desk.wait_until_held(1).await;
-    let mut other = desk.connect("other").await;
-    for _ in 0..20 {
-        assert_eq!(other.get("/notes").await.status, 200);
-        desk.wait_until_held(1).await;
+/// Queries of a tenant's notes wait in the store.
+fn pause_queries_of(desk: &Desk, tenant: &str) -> InjectedFault {
+    let partition = KeyValue::from(format!("TENANT#{tenant}"));
+    let is_theirs = move |call: &Call| matches!(call, Call::Query(query) if query.partition == partition);
+    desk.store.inject(Fault::pause_after().matching(is_theirs))
+}
+
+/// Starts to list the notes of a tenant.
+async fn list(desk: &Desk, tenant: &str) -> JoinHandle<RawResponse> {
+    let mut client = desk.connect(tenant).await;
+    tokio::spawn(async move { client.get("/notes").await })
+}
+
+/// The answer of a request for which only time is missing.
+async fn in_time(request: JoinHandle<RawResponse>, clock: &PausedTokioClock) -> RawResponse {
+    while !request.is_finished() {
+        clock.advance(Duration::from_millis(100)).await;
     }
-    for _ in 0..4 {
-        desk.wait_until_held(1).await;
-        desk.release(1);
-        assert_eq!(reading.join_next().await.expect("a request").expect("no panic"), 200);
+    request.await.expect("no panic")
+}
+
+/// A note may have 90,000 letters of four bytes, so each list of them counts as the largest page.
+#[tokio::test]
+async fn lists_of_a_tenant_wait_for_each_other_and_others_are_served() {
+    let limits = Limits { tenant_bytes_in_flight: 2 * LARGEST_PAGE, time: Duration::MAX, ..Limits::default() };
+    let desk = Desk::open(limits).await;
+    let clock = PausedTokioClock::pause();
+    let queries = pause_queries_of(&desk, "acme");
+    let reading = list(&desk, "acme").await;
+    queries.wait_for_hit().await;
+    let refused = in_time(list(&desk, "acme").await, &clock).await;
+    assert_eq!(refused.problem(), (429, "rate_limited".to_owned()));
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(queries.hits(), 1, "it has read nothing");
+    assert_eq!(desk.connect("other").await.get("/notes").await.status, 200);
+    let waiting = list(&desk, "acme").await;
+    queries.remove();
+    for read in [reading, waiting] {
+        assert_eq!(read.await.expect("no panic").status, 200);
     }
 }
 
 #[tokio::test]
-async fn reads_of_all_tenants_wait_for_each_other_and_writes_go_on() {
-    let desk = Desk::open(Limits { bytes_in_flight: 2 * LARGEST_PAGE, ..Limits::default() }).await;
-    let mut reading = hold(&desk, ["one", "two", "three"]).await;
-    desk.wait_until_held(1).await;
-    let mut other = desk.connect("four").await;
-    for at in 0..20 {
-        assert_eq!(other.post("/notes", &json!({ "title": at.to_string() })).await.status, 201);
-        desk.wait_until_held(1).await;
+async fn lists_of_all_tenants_wait_for_each_other_and_writes_go_on() {
+    let limits = Limits { bytes_in_flight: 2 * LARGEST_PAGE, time: Duration::MAX, ..Limits::default() };
+    let desk = Desk::open(limits).await;
+    let clock = PausedTokioClock::pause();
+    let queries = pause_queries_of(&desk, "one");
+    let reading = list(&desk, "one").await;
+    queries.wait_for_hit().await;
+    let waiting = list(&desk, "two").await;
+    while !desk.server.metrics().await.contains("nagaya_reads_waiting 1.0") {}
+    let created = desk.connect("three").await.post("/notes", &json!({ "title": "Agenda" })).await;
+    assert_eq!(created.status, 201);
+    let refused = in_time(waiting, &clock).await;
+    assert_eq!(refused.problem(), (503, "overloaded".to_owned()));
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    queries.remove();
+    assert_eq!(reading.await.expect("no panic").status, 200);
+    assert_eq!(desk.connect("two").await.get("/notes").await.status, 200);
+}
+
+/// The handler of a custom route may wait for anything, and must not keep others from reading meanwhile.
+#[tokio::test]
+async fn nobody_waits_for_a_custom_route_that_answers_no_page() {
+    let desk = Desk::open(Limits { bytes_in_flight: 1024, tenant_bytes_in_flight: 1024, ..Limits::default() }).await;
+    let mut waiting = JoinSet::new();
+    for _ in 0..3 {
+        let mut client = desk.connect("acme").await;
+        waiting.spawn(async move { client.get("/hold").await.status.as_u16() });
     }
+    desk.wait_until_held(3).await;
+    assert_eq!(desk.connect("acme").await.get("/notes").await.status, 200);
     desk.release(3);
-    while let Some(status) = reading.join_next().await {
-        assert_eq!(status.expect("no panic"), 200);
-    }
-    assert_eq!(other.get("/notes").await.status, 200);
+    assert_eq!(waiting.join_all().await, [200; 3]);
 }
 
-/// Requests that are held until the test releases them, once the server allows them to read.
-async fn hold<const N: usize>(desk: &Desk, tenants: [&str; N]) -> JoinSet<u16> {
-    let mut reading = JoinSet::new();
-    for tenant in tenants {
-        let mut client = desk.connect(tenant).await;
-        reading.spawn(async move { client.get("/hold").await.status.as_u16() });
+/// Anybody may load it, and all answers share its bytes.
+#[tokio::test]
+async fn the_script_of_the_api_page_takes_no_room_from_others() {
+    let desk = Desk::open(Limits { bytes_in_flight: LARGE, ..Limits::default() }).await;
+    let mut unread = Vec::new();
+    for _ in 0..3 {
+        let mut stream = TcpStream::connect(desk.server.address).await.expect("it listens");
+        stream.write_all(b"GET /docs/swagger-ui.js HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("sent");
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).await.expect("an answer");
+        assert_eq!(&head, b"HTTP/1.1 200");
+        unread.push(stream);
     }
-    reading
+    assert_eq!(ask(&desk, "acme").await.0, "200");
 }
 
 /// A body with a long text, which the answer repeats.
@@ -189,16 +237,27 @@ async fn an_answer_of_a_write_counts_whatever_its_size_is() {
     while ask_by(&desk, "acme", "POST").await.0 != "200" {}
 }
 
-/// Announces a body of this size, or none, and sends only its beginning.
-async fn begin_body(desk: &Desk, tenant: &str, size: Option<usize>) -> TcpStream {
+/// Announces a body of `size` bytes, or of any size, and sends only so many.
+async fn begin_body(desk: &Desk, tenant: &str, size: Option<usize>, sent: usize) -> TcpStream {
     let mut stream = TcpStream::connect(desk.server.address).await.expect("it listens");
     let token = desk.server.token(Some(tenant), "ann", &[]);
     let length = size.map_or("transfer-encoding: chunked".to_owned(), |size| format!("content-length: {size}"));
     let head = format!(
         "POST /notes HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\n{length}\r\n\r\n"
     );
-    stream.write_all(head.as_bytes()).await.expect("sent");
+    let chunk = if size.is_none() && sent > 0 { format!("{sent:x}\r\n") } else { String::new() };
+    stream.write_all((head + &chunk + &" ".repeat(sent)).as_bytes()).await.expect("sent");
     stream
+}
+
+/// The answer as soon as the large body of a note is refused.
+async fn refusal(client: &mut Connection) -> RawResponse {
+    loop {
+        let answer = client.post("/notes", &long_note()).await;
+        if answer.status != 201 {
+            return answer;
+        }
+    }
 }
 
 #[tokio::test]
@@ -206,15 +265,10 @@ async fn a_tenant_that_sends_no_body_to_the_end_is_refused_and_others_are_served
     let limits = Limits { tenant_bytes_in_flight: 2 * 100_000, body_bytes: 100_000, ..Limits::default() };
     for size in [Some(100_000), None] {
         let desk = Desk::open(limits.clone()).await;
-        let unfinished = [begin_body(&desk, "acme", size).await, begin_body(&desk, "acme", size).await];
+        let unfinished =
+            [begin_body(&desk, "acme", size, 99_000).await, begin_body(&desk, "acme", size, 99_000).await];
         let mut client = desk.connect("acme").await;
-        // The two requests have their room as soon as their heads are read.
-        let refused = loop {
-            let answer = client.post("/notes", &long_note()).await;
-            if answer.status != 201 {
-                break answer;
-            }
-        };
+        let refused = refusal(&mut client).await;
         assert_eq!(refused.problem(), (429, "rate_limited".to_owned()));
         assert_eq!(refused.header("retry-after"), Some("1"));
         assert_eq!(client.post("/notes", &json!({ "title": "Agenda" })).await.status, 201, "small bodies need no room");
@@ -229,16 +283,36 @@ async fn a_tenant_that_sends_no_body_to_the_end_is_refused_and_others_are_served
 async fn bodies_of_all_tenants_together_are_limited() {
     let limits = Limits { bytes_in_flight: 2 * 100_000, body_bytes: 100_000, ..Limits::default() };
     let desk = Desk::open(limits).await;
-    let _unfinished = [begin_body(&desk, "one", None).await, begin_body(&desk, "two", None).await];
+    let _unfinished = [begin_body(&desk, "one", None, 99_000).await, begin_body(&desk, "two", None, 99_000).await];
     let mut client = desk.connect("three").await;
-    let refused = loop {
-        let answer = client.post("/notes", &long_note()).await;
-        if answer.status != 201 {
-            break answer;
-        }
-    };
-    assert_eq!(refused.problem(), (503, "overloaded".to_owned()));
+    assert_eq!(refusal(&mut client).await.problem(), (503, "overloaded".to_owned()));
     assert_eq!(client.post("/notes", &json!({ "title": "Agenda" })).await.status, 201);
+}
+
+/// Whoever announces large bodies and sends little of them takes nothing from others.
+#[tokio::test]
+async fn a_body_takes_room_when_it_comes() {
+    let limits = Limits { bytes_in_flight: 2 * 100_000, tenant_bytes_in_flight: 2 * 100_000, ..Limits::default() };
+    let desk = Desk::open(limits).await;
+    for size in [Some(100_000), None] {
+        for sent in [0, 30_000] {
+            let mut unfinished = Vec::new();
+            for _ in 0..4 {
+                unfinished.push(begin_body(&desk, "acme", size, sent).await);
+            }
+            for tenant in ["acme", "other"] {
+                assert_eq!(desk.connect(tenant).await.post("/notes", &long_note()).await.status, 201);
+            }
+            drop(unfinished);
+        }
+    }
+}
+
+/// The body and the answer of a request have more than the limit together.
+#[tokio::test]
+async fn a_single_large_write_always_has_room() {
+    let desk = Desk::open(Limits { tenant_bytes_in_flight: 1024, bytes_in_flight: 1024, ..Limits::default() }).await;
+    assert_eq!(desk.connect("acme").await.post("/notes", &long_note()).await.status, 201);
 }
 
 #[tokio::test]

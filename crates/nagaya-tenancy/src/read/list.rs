@@ -318,6 +318,22 @@ fn records_to_find(access: &AccessPattern, list: &List, hides_others: bool) -> u
     page_size(access, list) + usize::from(hides_others && access.returns == ResultKind::Many)
 }
 
+/// The items that a list reads from the store at once, at least: even a page of one item reads several where a filter leaves some
+/// out, and a count reads as many as the store gives.
+pub fn min_items_read(design: &Design, access: &AccessPattern) -> usize {
+    if access.returns == ResultKind::Count {
+        return usize::MAX;
+    }
+    let entity = &design.entities[access.entity];
+    let outline = design.query_outline(access, [("", ""); 0].as_slice());
+    let has_filter = outline.filter.is_some()
+        || outline.discriminator.is_some()
+        || design.wall_of(access) == Wall::Attribute
+        || entity.owner.is_some()
+        || entity.soft_delete.is_some();
+    if has_filter { MIN_FILTERED_PAGE_SIZE } else { 1 }
+}
+
 /// The number of items that the store reads to find this many records.
 fn read_limit(query: &Query, missing: usize) -> usize {
     if query.filter.is_none() { missing } else { missing.max(MIN_FILTERED_PAGE_SIZE) }

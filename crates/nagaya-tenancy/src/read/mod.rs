@@ -12,7 +12,7 @@ mod verify_log;
 
 pub use self::{
     audit_log::{LogListing, LogPage},
-    list::{MAX_PAGE_BYTES, list_query},
+    list::{MAX_PAGE_BYTES, list_query, min_items_read},
     list_request::{List, Page},
     verify_log::{LogFinding, LogFindingKind, LogHead, LogReport},
 };
