@@ -88,3 +88,102 @@ impl ItemSizes {
 fn page_bytes(items: usize, item: usize) -> usize {
     items.saturating_mul(item).min(MAX_PAGE_BYTES)
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Method;
+
+    use super::*;
+    use crate::{Answer, Extension, System};
+
+    /// Notes of 360 KB at most, and tags of some bytes; tags can be deleted softly.
+    const DESIGN: &str = r#"
+        name    = "desk"
+        version = "1.0"
+
+        [tenant]
+        field = "tenantId"
+
+        [table.main]
+        key = ["PK", "SK"]
+
+        [entity.note]
+        table = "main"
+        key   = { PK = "TENANT#{tenantId}", SK = "NOTE#{noteId}" }
+
+        [entity.note.fields]
+        tenantId = { type = "string", min = 1, max = 64 }
+        noteId   = { type = "ulid", default = "new" }
+        text     = { type = "string", max = 90_000 }
+
+        [entity.tag]
+        table = "main"
+        key   = { PK = "TENANT#{tenantId}", SK = "TAG#{tagId}" }
+
+        [entity.tag.fields]
+        tenantId = { type = "string", min = 1, max = 64 }
+        tagId    = { type = "ulid", default = "new" }
+        kind     = { type = "string", max = 10 }
+
+        [access.notes]
+        entity = "note"
+
+        [access.tags]
+        entity = "tag"
+
+        [access.tags_of_kind]
+        entity = "tag"
+        filter = "kind = {kind}"
+
+        [access.count_of_tags]
+        entity  = "tag"
+        returns = "count"
+    "#;
+
+    struct Routes;
+
+    impl Extension for Routes {
+        fn routes(&self) -> Vec<CustomRoute> {
+            let route = |path| CustomRoute::new(Method::GET, path, "Reads.", |_| async { Ok(Answer::no_content()) });
+            vec![
+                route("/waits").requires_permission("note", nagaya_design::Verb::Read),
+                route("/pages-of-notes")
+                    .requires_permission("note", nagaya_design::Verb::Read)
+                    .answers_pages_of(serde_json::json!({})),
+                route("/pages").answers_pages_of(serde_json::json!({})),
+            ]
+        }
+    }
+
+    #[test]
+    fn a_route_reads_its_item_or_a_page_of_items() {
+        let checked = nagaya_design::check(DESIGN, &[]);
+        let design = checked.design.unwrap_or_else(|| panic!("{:#?}", checked.diagnostics));
+        let system = System::new("desk", design, Routes);
+        let (routes, custom) = system.routes();
+        let sizes = ItemSizes::of_design(&system.design);
+        let [note, tag] = [sizes.largest[0], sizes.largest[1]];
+        assert!((360_000..400_000).contains(&note) && tag < 2_000, "{note} and {tag}");
+        let read = |method: Method, path: &str, limit: &str| {
+            let route = routes
+                .iter()
+                .find(|route| route.method == method && route.path == path)
+                .unwrap_or_else(|| panic!("{path} is not in {routes:?}"));
+            let query: Vec<_> =
+                Some(("limit".to_owned(), limit.to_owned())).filter(|_| !limit.is_empty()).into_iter().collect();
+            sizes.read_by(&system.design, route, &custom, &query)
+        };
+        assert_eq!(read(Method::GET, "/notes/{noteId}", ""), note);
+        assert_eq!(read(Method::GET, "/notes", ""), MAX_PAGE_BYTES);
+        assert_eq!(read(Method::GET, "/notes", "2"), 2 * note);
+        assert_eq!(read(Method::GET, "/tags", ""), 100 * tag);
+        assert_eq!(read(Method::GET, "/tags", "20"), 20 * tag);
+        assert_eq!(read(Method::GET, "/tags", "1000000"), 1_000 * tag);
+        assert_eq!(read(Method::GET, "/tags-of-kind", "1"), 100 * tag, "the store reads more than it gives");
+        assert_eq!(read(Method::GET, "/count-of-tags", ""), MAX_PAGE_BYTES, "of all items");
+        assert_eq!(read(Method::POST, "/notes", ""), 0);
+        assert_eq!(read(Method::GET, "/waits", ""), 0);
+        assert_eq!(read(Method::GET, "/pages-of-notes", "3"), 3 * note);
+        assert_eq!(read(Method::GET, "/pages", "1"), MAX_PAGE_BYTES);
+    }
+}

@@ -265,8 +265,7 @@ async fn a_tenant_that_sends_no_body_to_the_end_is_refused_and_others_are_served
     let limits = Limits { tenant_bytes_in_flight: 2 * 100_000, body_bytes: 100_000, ..Limits::default() };
     for size in [Some(100_000), None] {
         let desk = Desk::open(limits.clone()).await;
-        let unfinished =
-            [begin_body(&desk, "acme", size, 99_000).await, begin_body(&desk, "acme", size, 99_000).await];
+        let unfinished = [begin_body(&desk, "acme", size, 99_000).await, begin_body(&desk, "acme", size, 99_000).await];
         let mut client = desk.connect("acme").await;
         let refused = refusal(&mut client).await;
         assert_eq!(refused.problem(), (429, "rate_limited".to_owned()));

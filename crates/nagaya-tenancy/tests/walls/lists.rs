@@ -1,13 +1,16 @@
 //! Pages: size, cursors and cost.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Waker},
 };
 
-use nagaya_design::check;
+use nagaya_design::{Design, check};
 use nagaya_store::Query;
-use nagaya_tenancy::{List, Nagaya, Page, Tenant};
+use nagaya_tenancy::{List, Nagaya, Page, Tenant, min_items_read};
 use nagaya_testing::InstrumentedStore;
 use serde_json::json;
 
@@ -230,15 +233,60 @@ entity = "scan"
 [access.shared_scans]
 entity = "scan"
 index  = "GSI1"
+
+[access.count_of_scans]
+entity  = "scan"
+returns = "count"
 "##;
+
+/// The scanner with these scans.
+async fn scanner(scans: usize) -> (Nagaya, Tenant) {
+    let checked = check(SCANS, &[]);
+    let nagaya = open_design(checked.design.unwrap_or_else(|| panic!("{:#?}", checked.diagnostics))).await;
+    let h1 = tenant(&nagaya, "h1");
+    for _ in 0..scans {
+        h1.create("scan", fields(json!({ "content": "x".repeat(90_000) }))).await.expect("a scan");
+    }
+    (nagaya, h1)
+}
+
+/// A store in this process answers at once, so nothing else would give other tasks their turn.
+#[tokio::test]
+async fn long_lists_and_counts_give_other_tasks_their_turn() {
+    let (_, h1) = scanner(20).await;
+    let is_done_at_once =
+        |list: List| std::pin::pin!(h1.list(&list)).poll(&mut Context::from_waker(Waker::noop())).is_ready();
+    assert!(is_done_at_once(List::by("scans").limit(5)), "one read of the store");
+    assert!(!is_done_at_once(List::by("scans").limit(20)), "more than a read of the store gives");
+    assert!(!is_done_at_once(List::by("count_of_scans")));
+}
+
+#[test]
+fn the_items_that_a_list_reads_at_least_depend_on_its_filters() {
+    let min =
+        |design: &Design, access| min_items_read(design, design.access_pattern(access).expect("an access pattern"));
+    let scanner = check(SCANS, &[]).design.expect("a design");
+    assert_eq!(["scans", "shared_scans", "count_of_scans"].map(|access| min(&scanner, access)), [1, 100, usize::MAX]);
+    let checks = [
+        // No filter; an owner; a filter of the access pattern; a discriminator; soft deletion.
+        ("aiagent/single", "users", 1),
+        ("aiagent/single", "tasks", 100),
+        ("kondate/kondate", "fridge_items", 1),
+        ("management/management", "users_active", 100),
+        ("management/management", "role_assignments", 100),
+        ("management/management", "files", 100),
+    ];
+    for (file, access, expected) in checks {
+        assert_eq!(min(&design(file), access), expected, "{file}: {access}");
+    }
+}
 
 #[tokio::test]
 async fn a_page_has_two_megabytes_at_most_and_the_next_one_goes_on() {
     const ITEM: usize = 90_000;
     const BUDGET: usize = 2 * 1024 * 1024;
-    let checked = check(SCANS, &[]);
-    let nagaya = open_design(checked.design.unwrap_or_else(|| panic!("{:#?}", checked.diagnostics))).await;
-    let (h1, h2) = (tenant(&nagaya, "h1"), tenant(&nagaya, "h2"));
+    let (nagaya, h1) = scanner(0).await;
+    let h2 = tenant(&nagaya, "h2");
     let mut expected = Vec::new();
     for at in 0..80 {
         // Scans of the other tenant lie between.
