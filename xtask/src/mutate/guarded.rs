@@ -10,15 +10,30 @@ pub(super) struct Guarded {
     pub(super) tests: &'static [(&'static str, &'static str)],
 }
 
+const DESIGN: &str = "crates/nagaya-design";
 const TENANCY: &str = "crates/nagaya-tenancy";
 const SERVER: &str = "crates/nagaya-server";
+const EVENTS: &str = "crates/nagaya-events";
 const EMBEDDED: &str = "crates/nagaya-embedded";
 const CLI: &str = "crates/nagaya-cli";
 const AIAGENT: &str = "systems/aiagent";
 const KONDATE: &str = "systems/kondate";
 const TODO: &str = "systems/todo";
 
-pub(super) const GUARDED: [Guarded; 8] = [
+pub(super) const GUARDED: [Guarded; 10] = [
+    Guarded {
+        folder: DESIGN,
+        modules: &[
+            "check/callers",
+            "check/collisions",
+            "check/constraints",
+            "check/keys",
+            "check/shared_partitions",
+            "check/system_fields",
+            "check/walls",
+        ],
+        tests: &[(DESIGN, "lib"), (DESIGN, "examples")],
+    },
     Guarded { folder: "crates/nagaya-store", modules: &["files"], tests: &[("crates/nagaya-store", "lib")] },
     Guarded {
         folder: TENANCY,
@@ -67,13 +82,27 @@ pub(super) const GUARDED: [Guarded; 8] = [
     },
     Guarded {
         folder: EMBEDDED,
-        modules: &["encryption/keyring", "encryption/state", "encryption/unlock", "files"],
-        tests: &[(EMBEDDED, "lib"), (EMBEDDED, "encryption"), (EMBEDDED, "files")],
+        modules: &[
+            "encryption/data_keys",
+            "encryption/key",
+            "encryption/keyring",
+            "encryption/state",
+            "encryption/stream",
+            "encryption/unlock",
+            "files",
+            "lock",
+            "maintenance/backup/objects",
+        ],
+        tests: &[(EMBEDDED, "lib"), (EMBEDDED, "encryption"), (EMBEDDED, "files"), (EMBEDDED, "backup")],
+    },
+    Guarded {
+        folder: EVENTS,
+        modules: &["events/idempotency", "events/load", "feed", "seal"],
+        tests: &[(EVENTS, "lib"), (EVENTS, "behaviour"), (EVENTS, "erasure")],
     },
     Guarded {
         folder: SERVER,
         modules: &[
-            "answer_size",
             "body",
             "call/list",
             "call/mod",
@@ -89,6 +118,7 @@ pub(super) const GUARDED: [Guarded; 8] = [
             "identity/keys",
             "identity/local/files",
             "identity/local/mod",
+            "identity/local/signer",
             "identity/mod",
             "identity/remote",
             "identity/revocation/follow",
@@ -96,17 +126,21 @@ pub(super) const GUARDED: [Guarded; 8] = [
             "identity/revocation/store",
             "identity/token",
             "identity/verifier",
+            "item_sizes",
             "json_body",
             "limits/bytes_in_flight",
             "limits/client_network",
             "limits/held_body",
             "limits/mod",
             "limits/quota",
+            "limits/reading",
+            "observe/ids",
             "pages/sign_in",
             "pipeline",
             "request_body",
             "roles",
             "service",
+            "single_headers",
             "stream_guard",
         ],
         tests: &[(SERVER, "lib"), (SERVER, "api"), (SERVER, "identity"), (SERVER, "limits"), (SERVER, "observe")],
@@ -137,13 +171,25 @@ pub(super) const GUARDED: [Guarded; 8] = [
             "payments/start",
             "payments/subscription",
             "payments/subscription_state",
+            "reconciler/jobs",
+            "search/query",
             "shares",
         ],
         tests: &[(KONDATE, "lib"), (KONDATE, "behaviour")],
     },
     Guarded {
         folder: TODO,
-        modules: &["http/change", "http/create", "http/note", "http/read", "http/stream", "notes/mod", "notes/sweep"],
+        modules: &[
+            "http/change",
+            "http/create",
+            "http/listing",
+            "http/note",
+            "http/read",
+            "http/stream",
+            "notes/mod",
+            "notes/place",
+            "notes/sweep",
+        ],
         tests: &[(TODO, "lib"), (TODO, "behaviour")],
     },
     Guarded {
