@@ -25,10 +25,10 @@ mod route;
 mod routers;
 mod server;
 mod service;
-mod single_headers;
 pub mod smoke;
 mod stream_guard;
 mod system;
+mod unambiguous;
 
 pub use self::{
     answer::{Answer, Content, etag_matches, tag},

@@ -28,7 +28,7 @@ use crate::{
     limits::{Limits, ServerCapacity, UncountedAnswer, hold_until_sent, large_size},
     observe::{self, Gauges, ObservedRequest, Observer, Rejection, TARGET},
     routers::Routers,
-    single_headers,
+    unambiguous,
 };
 
 /// What every request passes before the router of its system.
@@ -74,7 +74,7 @@ impl Pipeline {
     /// Answers a request within the limits, and logs it.
     pub(crate) async fn answer(&self, peer: &Arc<str>, mut request: Request) -> Response {
         let observed = self.observer.observe_request(peer, &mut request);
-        if let Err(problem) = single_headers::verify(&request) {
+        if let Err(problem) = unambiguous::verify(&request) {
             return observed.end(fallback::refuse(request, problem).await);
         }
         // Probes need no permit, so that a busy server is not taken for a dead one.

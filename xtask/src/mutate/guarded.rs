@@ -140,7 +140,7 @@ pub(super) const GUARDED: [Guarded; 10] = [
             "request_body",
             "roles",
             "service",
-            "single_headers",
+            "unambiguous",
             "stream_guard",
         ],
         tests: &[(SERVER, "lib"), (SERVER, "api"), (SERVER, "identity"), (SERVER, "limits"), (SERVER, "observe")],

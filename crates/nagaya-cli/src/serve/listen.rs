@@ -166,7 +166,7 @@ fn server(args: &Args, file_handles: Option<u64>) -> anyhow::Result<Server> {
     }
     let mut server = Server::new(limits);
     server.cors(args.network.cors()?);
-    server.trusted_proxies(args.network.trusted_proxies);
+    server.trusted_proxies(args.network.trusted_proxies());
     server.shutdown_delay(args.ending.shutdown_delay(args.network.address()));
     server.slow_request(args.ending.slow_request);
     Ok(server)

@@ -56,9 +56,9 @@ pub(crate) struct Network {
     /// Let pages of these origins send cookies; tokens in headers do not need it
     #[arg(long, env = "NAGAYA_CORS_CREDENTIALS", value_parser = FalseyValueParser::new(), requires = "cors_origins")]
     pub(crate) cors_credentials: bool,
-    /// How many proxies are in front, to find the caller's address
-    #[arg(long, value_name = "N", default_value = "0", env = "NAGAYA_TRUSTED_PROXIES")]
-    pub(crate) trusted_proxies: usize,
+    /// How many proxies in front add to `X-Forwarded-For`, to find the caller's address; by default 1 with --behind-proxy, else 0
+    #[arg(long, value_name = "N", env = "NAGAYA_TRUSTED_PROXIES")]
+    trusted_proxies: Option<usize>,
     #[command(flatten)]
     pub(crate) tokens: TokenArgs,
 }
@@ -67,6 +67,11 @@ impl Network {
     /// The address to listen on.
     pub(crate) fn address(&self) -> SocketAddr {
         SocketAddr::new(self.listen.ip(), self.port.unwrap_or(self.listen.port()))
+    }
+
+    /// How many proxies add to `X-Forwarded-For`. Without them, all clients of a proxy would share its address and its limits.
+    pub(crate) fn trusted_proxies(&self) -> usize {
+        self.trusted_proxies.unwrap_or(usize::from(self.behind_proxy))
     }
 
     fn is_loopback(&self) -> bool {
@@ -211,6 +216,16 @@ mod tests {
         check("serve --production", true);
         check("serve --listen :8080", true);
         check("serve --issuer https://id.example.com --audience desk", true);
+    }
+
+    #[test]
+    fn a_proxy_in_front_tells_the_address_of_the_caller_unless_the_settings_say_otherwise() {
+        let check = |line: &str, proxies: usize| assert_eq!(network(line).trusted_proxies(), proxies, "{line}");
+        check("serve", 0);
+        check("serve --behind-proxy", 1);
+        check("serve --behind-proxy --trusted-proxies 2", 2);
+        check("serve --behind-proxy --trusted-proxies 0", 0);
+        check("serve --trusted-proxies 1", 1);
     }
 
     #[test]

@@ -134,6 +134,9 @@ table! {
         NOT_JSON "not_json" true,
             "The `Content-Type` of the body is not JSON.",
             "Send JSON with `Content-Type: application/json`.";
+        ENCODED_BODY "encoded_body" true,
+            "The body is compressed, or its transfer has another coding than `chunked`.",
+            "Send the body as it is, without `Content-Encoding`.";
     }
     UNPROCESSABLE_ENTITY {
         INVALID "invalid" true,

@@ -213,6 +213,34 @@ fn a_request_without_a_host_is_refused() {
     }
 }
 
+/// A proxy in front would have read another body than the server.
+#[test]
+fn an_encoded_body_is_refused() {
+    use std::io::{Read as _, Write as _};
+
+    let server = desk();
+    let token = server.token(Some("t1"), "u1", &["agent"]);
+    let send = |headers: &str| {
+        let mut stream = std::net::TcpStream::connect(server.address).expect("a connection");
+        let head = format!(
+            "POST /v1/tickets HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
+             Content-Type: application/json\r\n{headers}\r\n\r\n"
+        );
+        let body = if headers.contains("chunked") { "2\r\n{}\r\n0\r\n\r\n" } else { "{}" };
+        stream.write_all((head + body).as_bytes()).expect("it is sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer.contains(r#""code":"encoded_body""#)
+    };
+    for plain in ["Content-Length: 2", "Content-Length: 2\r\nContent-Encoding: identity", "Transfer-Encoding: Chunked"]
+    {
+        assert!(!send(plain), "{plain}");
+    }
+    for encoded in ["Content-Length: 2\r\nContent-Encoding: gzip", "Transfer-Encoding: gzip, chunked"] {
+        assert!(send(encoded), "{encoded}");
+    }
+}
+
 /// A client that sends its body after the head can reuse the connection, also where the body is not read.
 #[test]
 fn a_connection_can_be_reused_after_a_refusal() {

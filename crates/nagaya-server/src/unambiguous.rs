@@ -1,5 +1,5 @@
-//! Headers that say one thing: a request that has one of them twice is refused, because a proxy in front may have read the other one.
-//! The same holds for one without `Host`, for which a proxy may assume any.
+//! Requests that nobody can read in two ways: one that has a header twice is refused, because a proxy in front may have read the other.
+//! The same holds for one without `Host`, for which a proxy may assume any, and for bodies with an encoding that only the proxy reads.
 
 use axum::{
     extract::Request,
@@ -16,11 +16,22 @@ static SINGLE_HEADERS: [HeaderName; 5] = [
     HeaderName::from_static(REASON_HEADER),
 ];
 
-/// Refuses a request that has one of these headers more than once, or no host.
+/// What the encoding of a body may be.
+static ENCODINGS: [(HeaderName, &str); 2] =
+    [(header::CONTENT_ENCODING, "identity"), (header::TRANSFER_ENCODING, "chunked")];
+
+/// Refuses a request that has one of these headers more than once, no host, or an encoded body.
 pub(crate) fn verify(request: &Request) -> Result<(), Problem> {
     let headers = request.headers();
     if request.version() == Version::HTTP_11 && !headers.contains_key(header::HOST) && request.uri().host().is_none() {
         return Err(Problem::from_code(ProblemCode::NO_HOST, "The request has no header `Host`."));
+    }
+    let is_other = |(name, plain): &&(HeaderName, &str)| {
+        headers.get_all(name).iter().any(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(plain.as_bytes()))
+    };
+    if let Some((name, plain)) = ENCODINGS.iter().find(is_other) {
+        let detail = format!("The header `{name}` has to be `{plain}`, or to be left out.");
+        return Err(Problem::from_code(ProblemCode::ENCODED_BODY, detail));
     }
     match SINGLE_HEADERS.iter().find(|name| headers.get_all(*name).iter().nth(1).is_some()) {
         Some(name) => {
