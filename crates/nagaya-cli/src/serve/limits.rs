@@ -26,7 +26,7 @@ pub(crate) struct Limits {
     /// Maximum number of seconds for a request
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_positive_seconds, env = "NAGAYA_TIMEOUT")]
     timeout: Duration,
-    /// Maximum number of concurrent requests
+    /// Maximum number of concurrent requests, each from when its body has been read until its answer is there
     #[arg(long, value_name = "N", default_value = "1024", value_parser = parse_positive, env = "NAGAYA_MAX_REQUESTS")]
     max_requests: usize,
     /// Maximum number of connections; fewer if the process may not have as many open files. A further one closes the oldest
@@ -51,10 +51,11 @@ pub(crate) struct Limits {
     /// The same for one tenant, such as `acme=1000`; several with commas
     #[arg(long, value_name = "TENANT=N", env = "NAGAYA_TENANT_RATES", value_delimiter = ',', value_parser = parse_tenant_rate)]
     tenant_rates: Vec<(String, u32)>,
-    /// Maximum number of concurrent requests of a tenant
+    /// Maximum number of concurrent requests of a tenant, each until its client has read the answer
     #[arg(long, value_name = "N", default_value = "128", value_parser = parse_positive, env = "NAGAYA_TENANT_CONCURRENT")]
     tenant_concurrent: usize,
-    /// Maximum number of bytes of large answers that clients have not read yet, and of large request bodies
+    /// Maximum number of bytes of large answers that clients have not read yet, and of large request bodies. Lists may read half as
+    /// many from the store at the same time
     #[arg(long, value_name = "BYTES", default_value = "134217728", value_parser = parse_positive, env = "NAGAYA_MAX_BYTES_IN_FLIGHT")]
     max_bytes_in_flight: usize,
     /// The same for one tenant

@@ -148,7 +148,7 @@ table! {
     }
     TOO_MANY_REQUESTS {
         RATE_LIMITED "rate_limited" true,
-            "The tenant sends more requests than its quota allows.",
+            "The caller has more requests, streams, unread answers or unfinished bodies than it may have; or too many tokens from its address were refused.",
             "Wait for the seconds in `Retry-After`.";
     }
     INTERNAL_SERVER_ERROR {
@@ -164,7 +164,7 @@ table! {
             "Too many writes change the same item at once.",
             "Repeat the request after the seconds in `Retry-After`.";
         OVERLOADED "overloaded" true,
-            "The server handles too many requests at once.",
+            "The server has too many requests, streams, unread answers or unfinished bodies of all callers at once.",
             "Repeat the request after the seconds in `Retry-After`.";
         STORE_UNAVAILABLE "store_unavailable" true,
             "The store cannot be reached, or refuses to work. Nothing was written.",
