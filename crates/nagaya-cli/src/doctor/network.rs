@@ -70,7 +70,7 @@ fn transport(args: &serve::Args) -> Finding {
 fn proxies(args: &serve::Args) -> Finding {
     match (args.network.behind_proxy, args.network.trusted_proxies()) {
         (true, 0) => Check::Proxies.warning(
-            "if the proxy sends its own address, all clients share it, and its limit of refused tokens",
+            "if the proxy connects from its own address, all clients share it, and its limit of refused tokens",
             "give --trusted-proxies N, the number of proxies that add to X-Forwarded-For",
         ),
         (false, 1..) => Check::Proxies.warning(

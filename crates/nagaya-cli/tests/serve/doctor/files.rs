@@ -166,7 +166,8 @@ fn settings_of_proxies_and_pages_of_other_origins_are_verified() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     let args = |more: &[&'static str]| [&["todo", "--data", text(&data)], more].concat();
-    check("Proxies", &args(&["--behind-proxy"]), "warning", "share its limit");
+    check("Proxies", &args(&["--behind-proxy"]), "ok", "1 trusted");
+    check("Proxies", &args(&["--behind-proxy", "--trusted-proxies", "0"]), "warning", "all clients share it");
     check("Proxies", &args(&["--trusted-proxies", "1"]), "warning", "can choose its address");
     check("Proxies", &args(&["--behind-proxy", "--trusted-proxies", "1"]), "ok", "1 trusted");
     check("CORS", &args(&["--cors-origin", "*"]), "problem", "cannot be allowed");
