@@ -6,11 +6,13 @@ use super::{
     cases,
     environment::{principal, settings},
     scenario::{Failure, Scenario, expect, expect_tried},
+    users,
 };
 use nagaya_tenancy::{Error, IdGenerator, List, Nagaya, Page, Tenant};
 
 cases! {
     a_cursor_of_another_tenant_is_refused,
+    a_cursor_of_another_user_is_refused,
     a_cursor_of_another_query_is_refused,
     a_cursor_of_another_design_or_key_is_refused,
     a_cursor_that_was_tampered_with_is_refused,
@@ -50,6 +52,24 @@ async fn a_cursor_of_another_tenant_is_refused(scenario: &mut Scenario) -> Resul
             let other = victim.list(&list.clone().cursor(&cursor)).await;
             expect(other.is_ok(), || format!("{list:?}: the cursor is not good for its owner"))?;
             refused(attacker.list(&list.clone().cursor(&cursor)).await, &format!("{list:?} of {victim:?}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// A colleague, and a user of another issuer with the same id.
+async fn a_cursor_of_another_user_is_refused(scenario: &mut Scenario) -> Result<(), Failure> {
+    let owner = scenario.probe()?;
+    let others = [
+        ("a colleague", users::colleague(scenario)?),
+        ("a colleague with own items", users::colleague(scenario)?.limited_to_own_items()),
+        ("a namesake", users::namesake(scenario)?),
+    ];
+    for (list, cursor) in page_cursors(scenario, &owner).await? {
+        let list = list.cursor(&cursor);
+        expect(owner.list(&list).await.is_ok(), || format!("{list:?}: the cursor is not good for its owner"))?;
+        for (who, other) in &others {
+            refused(other.list(&list).await, &format!("{list:?} to {who}"))?;
         }
     }
     Ok(())

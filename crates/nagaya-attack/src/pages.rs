@@ -1,6 +1,7 @@
 //! Pages of large items, which a client could use to fill the memory of a server.
 
 use nagaya_design::{AccessPattern, Entity, Field, FieldType, ResultKind, Wall};
+use nagaya_tenancy::MAX_PAGE_BYTES;
 use serde_json::Value as Json;
 
 use super::{
@@ -13,8 +14,8 @@ cases! {
     a_page_of_large_items_is_cut,
 }
 
-/// Bytes of the largest page, and of what its last item may be over it.
-const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024 + 400 * 1024;
+/// Bytes of the largest page, with what its last item may be over it.
+const MAX_BYTES: usize = MAX_PAGE_BYTES + 400 * 1024;
 /// Characters of a large field.
 const LARGE: usize = 20_000;
 
@@ -30,7 +31,7 @@ async fn a_page_of_large_items_is_cut(scenario: &mut Scenario) -> Result<(), Fai
     let Some((entity, mut fields, field, access)) = found else { return Ok(()) };
     fields.insert(field, "x".repeat(LARGE).into());
     let Some(list) = lists::list_of(scenario, &access, &fields) else { return Ok(()) };
-    let (tenant, count) = (scenario.probe()?, 2 * MAX_PAGE_BYTES / LARGE);
+    let (tenant, count) = (scenario.probe()?, 2 * MAX_BYTES / LARGE);
     for _ in 0..count {
         tenant.create(&entity, fields.clone()).await?;
     }
@@ -38,7 +39,7 @@ async fn a_page_of_large_items_is_cut(scenario: &mut Scenario) -> Result<(), Fai
     loop {
         let page = tenant.list(&asked).await?;
         let bytes: usize = page.records.iter().map(|record| Json::Object(record.to_json()).to_string().len()).sum();
-        expect(bytes <= MAX_PAGE_BYTES, || format!("a page of {} has {bytes} bytes", access.name))?;
+        expect(bytes <= MAX_BYTES, || format!("a page of {} has {bytes} bytes", access.name))?;
         seen += page.records.len();
         match page.next {
             Some(next) => asked = list.clone().limit(1_000).cursor(next),

@@ -22,8 +22,16 @@ cases! {
 /// The name of another user of the attacker's tenant.
 const COLLEAGUE: &str = "a colleague";
 
-fn colleague(scenario: &Scenario) -> Result<Tenant, Failure> {
+/// Another user of the attacker's tenant.
+pub(super) fn colleague(scenario: &Scenario) -> Result<Tenant, Failure> {
     Ok(scenario.populated.probe.tenant(&Principal::new(scenario.attacker.as_str(), COLLEAGUE))?)
+}
+
+/// A user with the attacker's tenant and id, of another issuer.
+pub(super) fn namesake(scenario: &Scenario) -> Result<Tenant, Failure> {
+    let issuer = Some("https://elsewhere.example".into());
+    let principal = Principal { issuer, ..environment::principal(&scenario.attacker) };
+    Ok(scenario.populated.probe.tenant(&principal)?)
 }
 
 /// Items of the first user are hidden from a colleague whose roles are for own items.
@@ -91,9 +99,7 @@ async fn an_idempotency_key_gives_nothing_to_others_and_nothing_that_was_deleted
     let (first, other) = (scenario.probe()?, colleague(scenario)?);
     let victim = scenario.victims.first().cloned().unwrap_or_default();
     let stranger = scenario.populated.probe.tenant(&environment::principal(&victim))?;
-    let elsewhere = Some("https://elsewhere.example".into());
-    let namesake = Principal { issuer: elsewhere, ..environment::principal(&scenario.attacker) };
-    let namesake = scenario.populated.probe.tenant(&namesake)?;
+    let namesake = namesake(scenario)?;
     let mut tried = false;
     for (entity, fields) in generated_items(scenario) {
         let create = |tenant: &Tenant| {

@@ -57,6 +57,12 @@ impl Languages {
         self.cost > BUDGET
     }
 
+    /// What the comparisons so far have cost.
+    #[cfg(test)]
+    pub(crate) fn cost(&self) -> usize {
+        self.cost
+    }
+
     /// The regular expression of the keys that a template gives, up to the field after the first `bound` ones.
     fn language(&mut self, template: &Template, bound: usize) -> String {
         let mut expression = String::new();
@@ -262,3 +268,20 @@ static BYTES_BY_READABILITY: [u8; 256] = {
     }
     bytes
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_automata_are_built_than_the_budget_allows() {
+        let mut languages = Languages::default();
+        for number in 0..100 {
+            let too_large = format!("[abcd]*[ab][abcd]{{20}}{number}");
+            assert!(languages.automaton(&too_large).is_none(), "{number}");
+        }
+        assert_eq!(languages.built.len(), 7);
+        // The last one may exceed the budget.
+        assert!(languages.is_exhausted() && languages.cost <= 7 * 16_384, "{}", languages.cost);
+    }
+}

@@ -59,7 +59,7 @@ impl DirectoryLock {
 
 /// Whoever may change a link chooses the data.
 fn refuse_link(directory: &Path) -> Result<(), Error> {
-    if !directory.is_symlink() {
+    if !files::link_metadata(directory).is_ok_and(|found| found.is_symlink()) {
         return Ok(());
     }
     let real =

@@ -92,11 +92,20 @@ async fn a_link_in_the_place_of_the_data_directory_is_refused() {
     let (real, link) = (base.path().join("real"), base.path().join("link"));
     drop(EmbeddedStore::open(&real, Options::default()).expect("a new store"));
     symlink(&real, &link).expect("a link");
-    let refused = EmbeddedStore::open(&link, Options::default()).expect_err("a link").to_string();
-    assert!(refused.contains("link is a link") && refused.contains(&real.display().to_string()), "{refused}");
+    let refused = |end: &str| {
+        let path = format!("{}{end}", link.display());
+        EmbeddedStore::open(path, Options::default()).expect_err("a link").to_string()
+    };
+    for end in ["", "/", "//", "/."] {
+        let refused = refused(end);
+        let named = format!("link{end} is a link, which is not followed; name the directory {} itself", real.display());
+        assert!(refused.contains(&named), "{refused}");
+    }
     // It may lead nowhere.
     fs::remove_dir_all(&real).expect("it is ours");
-    assert!(EmbeddedStore::open(&link, Options::default()).is_err());
+    for end in ["", "/"] {
+        assert!(refused(end).contains("is a link"), "link{end}");
+    }
     assert!(!real.exists());
 }
 

@@ -5,7 +5,7 @@
 
 use std::{
     fmt,
-    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError},
     hash::{BuildHasher as _, RandomState},
     io,
     path::{Path, PathBuf},
@@ -27,6 +27,11 @@ pub fn private_file() -> OpenOptions {
         options.mode(0o600).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
     }
     options
+}
+
+/// What is at a path, and not what a link there leads to: the system itself follows a link whose path ends with a separator.
+pub fn link_metadata(path: &Path) -> io::Result<Metadata> {
+    path.components().collect::<PathBuf>().symlink_metadata()
 }
 
 /// Creates folders that only their owner can enter.

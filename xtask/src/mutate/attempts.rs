@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
     sync::{
         Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -248,20 +248,21 @@ fn run(executable: &Executable, names: &[&str], time: Duration, variable: (&str,
     }
 }
 
-/// Calls a function for each item, several at a time; the first error ends it.
+/// Calls a function for each item, several at a time. After the first error no further call begins.
 fn for_each<T: Sync>(
     items: &[T],
     jobs: usize,
     act: impl Fn(usize, &T) -> anyhow::Result<()> + Sync,
 ) -> anyhow::Result<()> {
-    let next = AtomicUsize::new(0);
+    let (next, has_failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         let work = || {
-            loop {
+            while !has_failed.load(Ordering::Relaxed) {
                 let at = next.fetch_add(1, Ordering::Relaxed);
-                let Some(item) = items.get(at) else { return Ok(()) };
-                act(at, item)?;
+                let Some(item) = items.get(at) else { break };
+                act(at, item).inspect_err(|_| has_failed.store(true, Ordering::Relaxed))?;
             }
+            Ok(())
         };
         let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
         workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|_| anyhow::bail!("a thread panicked")))
@@ -282,4 +283,24 @@ pub(crate) fn write(survivors: &[&Mutant], to: &Path) -> anyhow::Result<()> {
 pub(crate) fn read(from: &Path) -> anyhow::Result<BTreeSet<String>> {
     let text = fs::read_to_string(from).with_context(|| format!("{} cannot be read", from.display()))?;
     Ok(text.lines().filter_map(|line| Some(line.split_once('\t')?.1.to_owned())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_call_begins_after_an_error() {
+        let (items, calls) = ([(); 2_000], AtomicUsize::new(0));
+        let failed = for_each(&items, 2, |at, ()| {
+            calls.fetch_add(1, Ordering::Relaxed);
+            // The other worker goes on until it sees the error.
+            thread::sleep(Duration::from_millis(1));
+            ensure!(at > 0, "the first one");
+            Ok(())
+        });
+        assert_eq!(failed.expect_err("an error").to_string(), "the first one");
+        let calls = calls.into_inner();
+        assert!((1..items.len()).contains(&calls), "{calls} calls");
+    }
 }

@@ -1,6 +1,6 @@
 //! Puts every mutant of a file into the file, each behind a switch, so that one build has them all.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
 use syn::{
@@ -16,7 +16,8 @@ pub(crate) struct Mutant {
     pub(crate) id: usize,
     /// The line in the file.
     pub(crate) line: usize,
-    /// File, function and change. It does not depend on what is elsewhere in the file.
+    /// File, function and change, which do not depend on what is elsewhere in the file; with a number if others before it in the file
+    /// have the same.
     pub(crate) name: String,
 }
 
@@ -40,8 +41,16 @@ pub(crate) fn instrument(
     unviable: &BTreeSet<usize>,
 ) -> anyhow::Result<Instrumented> {
     let parsed = syn::parse_file(source).with_context(|| format!("{file} cannot be parsed"))?;
-    let mut finder =
-        Finder { file, source, next: first, unviable, function: Vec::new(), edits: Vec::new(), mutants: Vec::new() };
+    let mut finder = Finder {
+        file,
+        source,
+        next: first,
+        unviable,
+        function: Vec::new(),
+        edits: Vec::new(),
+        mutants: Vec::new(),
+        named: BTreeMap::new(),
+    };
     finder.visit_file(&parsed);
     Ok(Instrumented { text: apply(source, finder.edits), mutants: finder.mutants })
 }
@@ -92,6 +101,8 @@ struct Finder<'f> {
     function: Vec<String>,
     edits: Vec<Edit>,
     mutants: Vec<Mutant>,
+    /// How many mutants have each name so far.
+    named: BTreeMap<String, usize>,
 }
 
 impl Finder<'_> {
@@ -103,14 +114,21 @@ impl Finder<'_> {
     fn mutant(&mut self, node: &impl Spanned, what: String) -> Option<usize> {
         let id = self.next;
         self.next += 1;
+        let words: Vec<_> = what.split_whitespace().collect();
+        let function = self.function.last().map_or("", String::as_str);
+        let name = self.unique(format!("{}: {function}: {}", self.file, words.join(" ")));
         if self.unviable.contains(&id) {
             return None;
         }
-        let words: Vec<_> = what.split_whitespace().collect();
-        let function = self.function.last().map_or("", String::as_str);
-        let name = format!("{}: {function}: {}", self.file, words.join(" "));
         self.mutants.push(Mutant { id, line: node.span().start().line, name });
         Some(id)
+    }
+
+    /// A name, with a number if it is not the first of its kind. Those that do not compile count too, so that the others keep theirs.
+    fn unique(&mut self, name: String) -> String {
+        let number = self.named.entry(name.clone()).or_default();
+        *number += 1;
+        if *number == 1 { name } else { format!("{name} #{number}") }
     }
 
     fn insert(&mut self, at: usize, begins: bool, text: String) {
@@ -430,6 +448,24 @@ mod tests {
             names[2..],
             ["a.rs: read: leaves out the arm `A`", "a.rs: read: `c` becomes `true`", "a.rs: read: `c` becomes `false`",]
         );
+    }
+
+    #[test]
+    fn equal_changes_have_a_number() {
+        let source = "fn read() { f(); f(); } fn write() { f(); } mod other { fn read() { f(); } }";
+        let name = |of: &str| format!("a.rs: {of}");
+        let expected = ["read: leaves out `f();`", "read: leaves out `f();` #2", "write: leaves out `f();`"];
+        let expected = expected.into_iter().chain(["read: leaves out `f();` #3"]).map(name);
+        let found = names(source).into_iter().filter(|name| name.contains("leaves out"));
+        assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+        // Also if the first one does not compile.
+        let all = instrument("a.rs", source, 0, &BTreeSet::new()).expect("it can be parsed").mutants;
+        for left_out in &all {
+            let found = instrument("a.rs", source, 0, &BTreeSet::from([left_out.id])).expect("it can be parsed");
+            for mutant in found.mutants {
+                assert_eq!(mutant.name, all[mutant.id].name);
+            }
+        }
     }
 
     #[test]

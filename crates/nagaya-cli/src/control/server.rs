@@ -165,7 +165,8 @@ fn serve(
         Some("store") => send_store_answer(out, &store, runtime, &request["call"]),
         Some("encryption") => {
             let record = store.encryption_record()?.map(|record| hex(&record));
-            send_line(out, &json!({ "answer": { "record": record } }))
+            let state = store.encryption()?.as_ref().map(show::encryption_json);
+            send_line(out, &json!({ "answer": { "record": record, "state": state } }))
         }
         Some("remembers") => {
             let mut files = Vec::new();

@@ -6,6 +6,7 @@ use std::{
 };
 
 use nagaya_embedded::available_bytes;
+use nagaya_store::files;
 
 use super::{Check, Finding, State, owner};
 use crate::serve::{self, StoreKind};
@@ -18,7 +19,7 @@ pub(super) fn examine(args: &serve::Args, findings: &mut Vec<Finding>) {
         return;
     }
     let data = &args.store.data;
-    match fs::symlink_metadata(data) {
+    match files::link_metadata(data) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             findings.push(not_there(data));
         }

@@ -40,7 +40,7 @@ pub(super) fn examine(args: &serve::Args, findings: &mut Vec<Finding>) {
         Ok(_) => cors_origins(&network.cors_origins, network.cors_credentials),
         Err(error) => Check::Cors.problem(error.to_string(), "correct --cors-origin"),
     });
-    findings.push(limits(args));
+    findings.extend(limits(args));
 }
 
 /// Whether one address cannot be listened on beside the other.
@@ -97,25 +97,40 @@ fn cors_origins(origins: &[String], with_credentials: bool) -> Finding {
     }
 }
 
-fn limits(args: &serve::Args) -> Finding {
+fn limits(args: &serve::Args) -> Vec<Finding> {
     let limits = args.limits.within(None);
+    let mut findings = Vec::new();
     let unlimited = limits.tenant_rates.iter().find(|(_, rate)| **rate == 0).map(|(tenant, _)| tenant);
     let whose = match (limits.tenant_rate, unlimited) {
         (0, _) => Some("a tenant".to_owned()),
         (_, unlimited) => unlimited.map(|tenant| format!("tenant `{tenant}`")),
     };
     if let Some(whose) = whose {
-        return Check::Limits.warning(
+        findings.push(Check::Limits.warning(
             format!("{whose} can send as many requests as it wants"),
             "give --tenant-rate N, and in --tenant-rates a higher rate to those who need more",
-        );
+        ));
+    }
+    let shared = [
+        ("--tenant-concurrent", limits.tenant_concurrent, "--max-requests", limits.concurrent),
+        ("--tenant-bytes-in-flight", limits.tenant_bytes_in_flight, "--max-bytes-in-flight", limits.bytes_in_flight),
+        ("--tenant-streams", limits.tenant_streams, "--max-streams", limits.streams),
+    ];
+    for (own, of_tenant, all, of_server) in shared.into_iter().filter(|(_, tenant, _, server)| tenant >= server) {
+        findings.push(Check::Limits.warning(
+            format!("one tenant can leave nothing to the others ({own} {of_tenant}, {all} {of_server})"),
+            format!("give {own} far less than {all}"),
+        ));
     }
     // As the server does when it starts.
-    match raise_open_files_limit() {
-        Some(files @ ..FEW_OPEN_FILES) => Check::Limits.warning(
+    if let Some(files @ ..FEW_OPEN_FILES) = raise_open_files_limit() {
+        findings.push(Check::Limits.warning(
             format!("the process may have {files} open files, so that few clients can connect"),
             "raise the hard limit: `LimitNOFILE=65536` in the unit file, or `ulimit -Hn`",
-        ),
-        _ => Check::Limits.ok(format!("{} requests per second and tenant", limits.tenant_rate)),
+        ));
     }
+    if findings.is_empty() {
+        findings.push(Check::Limits.ok(format!("{} requests per second and tenant", limits.tenant_rate)));
+    }
+    findings
 }

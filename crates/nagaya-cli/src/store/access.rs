@@ -9,9 +9,9 @@ use std::{
 
 use anyhow::{Context as _, anyhow, bail};
 use nagaya_embedded::{EmbeddedStore, EncryptionKey, Keyring, Options, is_in_use};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
-use super::failure::StoreFailure;
+use super::{failure::StoreFailure, show};
 use crate::{control::Connection, encryption::EncryptionArgs, hex::unhex};
 
 #[derive(Debug, Clone, clap::Args)]
@@ -85,6 +85,19 @@ fn open_for_maintenance(
 }
 
 impl Access {
+    /// The key of the store, and how far values are encrypted with it. `null` if the store is not encrypted, or a server does not
+    /// answer.
+    pub(super) fn encryption(&self, directory: &DirectoryArgs) -> Json {
+        match self {
+            Access::Own(store) => store.encryption().ok().flatten().as_ref().map_or(Json::Null, show::encryption_json),
+            Access::Server(_) => {
+                let Ok(connection) = Connection::open(&directory.data) else { return Json::Null };
+                let answer = connection.ask(&json!({ "do": "encryption" }), &mut |_| {});
+                answer.map_or(Json::Null, |mut answer| answer["state"].take())
+            }
+        }
+    }
+
     /// The keys of the objects beside the store.
     pub(super) fn keyring(&self, directory: &DirectoryArgs) -> anyhow::Result<Arc<Keyring>> {
         let record = match self {

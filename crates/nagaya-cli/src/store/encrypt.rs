@@ -57,10 +57,15 @@ pub(super) fn encrypt(args: &EncryptArgs) -> anyhow::Result<Outcome> {
     // It opens without a key, unless the key has taken effect already: the command may be repeated, or was interrupted.
     let plain = DirectoryArgs { encryption: Default::default(), ..args.directory.clone() };
     let access = access(&plain).or_else(|refused| access(&args.directory).map_err(|_| refused))?;
-    if access.keyring(&args.directory).is_ok_and(|keyring| keyring.encryption_key().is_some()) {
+    if is_finished(&access.encryption(&args.directory), &key) {
         eprintln!("the store is encrypted with this key already");
     }
     finish(&args.directory, access, key, None)
+}
+
+/// Whether a store is encrypted with a key, and nothing is left from before.
+fn is_finished(state: &Json, key: &EncryptionKey) -> bool {
+    state["keyId"] == key.id() && state["progress"].is_null()
 }
 
 pub(super) fn rotate_key(args: &RotateKeyArgs) -> anyhow::Result<Outcome> {
@@ -139,5 +144,36 @@ pub(crate) fn change_key(
             state => progress(state.and_then(|state| state.progress).map_or(0, |progress| progress.done)),
         }
         std::thread::sleep(POLL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nagaya_store::files::try_lock_objects_exclusive;
+
+    use super::*;
+
+    #[test]
+    fn an_interrupted_encryption_is_not_finished() {
+        let base = tempfile::tempdir().expect("a directory");
+        let directory = DirectoryArgs { data: base.path().join("data"), json: false, encryption: Default::default() };
+        let key = EncryptionKey::parse("1".repeat(64).as_bytes()).expect("a key");
+        let other = EncryptionKey::parse("2".repeat(64).as_bytes()).expect("a key");
+        let access = Access::Own(Box::new(EmbeddedStore::open(&directory.data, Options::default()).expect("a store")));
+        let state = || access.encryption(&directory);
+        assert!(!is_finished(&state(), &key), "not encrypted");
+        // The encryption waits for whoever deletes objects.
+        let objects = directory.data.join("objects");
+        std::fs::create_dir_all(&objects).expect("a folder");
+        let deletion = try_lock_objects_exclusive(&objects).expect("a lock").expect("nobody else");
+        let Access::Own(store) = &access else { unreachable!("this process has it open") };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(store.change_key(key.clone())).expect("a new key");
+        assert!(!is_finished(&state(), &key), "{}", state());
+        drop(deletion);
+        while !state()["progress"].is_null() {
+            std::thread::sleep(POLL);
+        }
+        assert!(is_finished(&state(), &key) && !is_finished(&state(), &other), "{}", state());
     }
 }

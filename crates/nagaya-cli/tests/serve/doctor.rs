@@ -58,6 +58,28 @@ fn a_server_for_development_is_not_fit_for_production() {
     assert!(having(&found, "problem").iter().any(|(check, _)| *check == "Designs"), "{found:?}");
 }
 
+/// What one tenant may use at the same time is less than what there is.
+#[test]
+fn a_tenant_that_can_take_everything_is_a_warning() {
+    let limits = |flags: &str| {
+        let args: Vec<_> = ["doctor", "todo", "--store", "memory"].into_iter().chain(flags.split(' ')).collect();
+        let run = nagaya(&args);
+        let mut lines = run.stdout.lines().skip_while(|line| !line.contains(" Limits: ")).peekable();
+        let mut shown = Vec::new();
+        while let Some(line) = lines.next_if(|line| line.contains(" Limits: ") || line.starts_with("         →")) {
+            shown.push(line.to_owned());
+        }
+        shown.join("\n")
+    };
+    let just_below = "--tenant-concurrent 9 --max-requests 10 --tenant-bytes-in-flight 99 --max-bytes-in-flight 100 \
+                      --tenant-streams 4 --max-streams 5";
+    assert_eq!(limits(just_below), "ok       Limits: 200 requests per second and tenant");
+    let as_much = "--tenant-concurrent 10 --max-requests 10 --tenant-bytes-in-flight 101 --max-bytes-in-flight 100 \
+                   --tenant-streams 5 --max-streams 5 --tenant-rate 0";
+    insta::assert_snapshot!(limits(as_much));
+    assert!(limits("--max-bytes-in-flight 33554432").starts_with("warning  Limits: "), "the default of a tenant");
+}
+
 /// A server with the settings of the checklist, beside a development server as its issuer.
 #[test]
 fn a_server_with_the_settings_of_the_checklist_has_no_problem() {

@@ -46,6 +46,17 @@ pub(super) struct Request<'r> {
     pub(super) query: &'r [(String, String)],
     pub(super) body: Option<&'r Json>,
     pub(super) expected: Option<i64>,
+    /// What no sound client sends; it does not count as a call of the route.
+    pub(super) unsound: Option<Unsound<'r>>,
+}
+
+/// A request that can be read in two ways.
+#[derive(Clone, Copy)]
+pub(super) enum Unsound<'r> {
+    /// A header that is sent twice.
+    Header(&'r str, &'r str),
+    /// A body with a repeated member.
+    Body(&'r str),
 }
 
 impl AttackClient for HttpClient {
@@ -134,11 +145,11 @@ impl HttpClient {
 
     /// Sends a request with another token.
     pub(super) fn send_with(&self, token: Option<&str>, request: &Request<'_>) -> Observation {
-        let Request { method, path, values, query, body, expected } = *request;
-        self.called_routes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(positional(&format!("{method} {path}")));
+        let Request { method, path, values, query, body, expected, unsound } = *request;
+        if unsound.is_none() {
+            let mut called_routes = self.called_routes.lock().unwrap_or_else(PoisonError::into_inner);
+            called_routes.insert(positional(&format!("{method} {path}")));
+        }
         let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
         let is_parameter = |segment: &str| segment.starts_with('{');
         // An id with another number of parts than the route is sent anyway.
@@ -166,14 +177,19 @@ impl HttpClient {
         if let Some(token) = token {
             request = request.header("authorization", format!("Bearer {token}"));
         }
+        let mut body = body.map(Json::to_string);
+        match unsound {
+            Some(Unsound::Header(name, value)) => request = request.header(name, value).header(name, value),
+            Some(Unsound::Body(text)) => body = Some(text.to_owned()),
+            None => {}
+        }
         if body.is_some() {
             request = request.header("content-type", "application/json");
         }
         if let Some(version) = expected {
             request = request.header("if-match", format!("\"v{version}\""));
         }
-        let body = body.map(Json::to_string).unwrap_or_default();
-        let request = request.body(body.into_bytes()).expect("a request");
+        let request = request.body(body.unwrap_or_default().into_bytes()).expect("a request");
         let mut answer = self.agent.run(request).expect("an answer");
         let status = answer.status().as_u16();
         let shown = |name: &str| !matches!(name, "date" | "x-request-id" | "content-length");

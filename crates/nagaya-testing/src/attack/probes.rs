@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use nagaya_attack::UNSUPPORTED;
+use nagaya_attack::{FurtherRoute, UNSUPPORTED};
 use nagaya_design::{Entity, Verb};
-use nagaya_server::{RequiredCaller, Route};
+use nagaya_server::{Operation, RequiredCaller, Route};
 use serde_json::json;
 
 use super::{
-    client::{HttpClient, Request},
+    client::{HttpClient, Request, Unsound},
     positional,
 };
 
@@ -17,6 +17,8 @@ impl HttpClient {
         self.probe_operator_routes();
         self.probe_missing_routes();
         self.probe_fields_of_the_server();
+        self.probe_repeated_headers();
+        self.probe_repeated_members();
     }
 
     /// What is for operators is refused to a tenant, also if its token has their roles.
@@ -67,6 +69,45 @@ impl HttpClient {
                 let is_refused = matches!(refused.code.as_str(), "not_found" | "walled" | UNSUPPORTED);
                 assert!(is_named || is_refused, "{verb} {}: {} is accepted: {}", route.path, field.name, refused.text);
             }
+        }
+    }
+
+    /// A proxy in front may have read the other header.
+    fn probe_repeated_headers(&self) {
+        let bearer = format!("Bearer {}", self.token.as_ref().unwrap_or(&self.as_operator));
+        let token = self.token.as_deref();
+        for (name, value, token) in [("authorization", bearer.as_str(), None), ("idempotency-key", "x", token)] {
+            for route in &self.served {
+                let (values, unsound) = (values_of(route), Some(Unsound::Header(name, value)));
+                let refused = self.send_with(token, &Request { values: &values, unsound, ..request(route) });
+                let is_refused = refused.code == "repeated_header" && refused.text.starts_with("\n400 ");
+                assert!(is_refused, "{} {} with two of `{name}`: {}", route.method, route.path, refused.text);
+            }
+        }
+    }
+
+    /// Whoever checks the body before the server may have read the other member.
+    fn probe_repeated_members(&self) {
+        for route in self.served.iter().filter(|route| self.takes_body(route)) {
+            let values = values_of(route);
+            for text in [r#"{"x":1,"x":1}"#, r#"{"x":{"y":1,"\u0079":2}}"#] {
+                let unsound = Some(Unsound::Body(text));
+                let refused = self.send(&Request { values: &values, unsound, ..request(route) });
+                let is_bad = refused.code == "bad_body" && refused.text.starts_with("\n400 ");
+                // A route that is not for this caller reads no body.
+                let is_for_others = self.token.is_none() || route.required_caller == RequiredCaller::Operator;
+                let is_refused = is_for_others && matches!(refused.code.as_str(), "walled" | UNSUPPORTED);
+                assert!(is_bad || is_refused, "{} {} with {text}: {}", route.method, route.path, refused.text);
+            }
+        }
+    }
+
+    fn takes_body(&self, route: &Route) -> bool {
+        let is_same = |each: &&FurtherRoute| each.method == route.method.as_str() && each.path == route.path;
+        match route.operation {
+            Operation::Create(_) | Operation::Update(_) => true,
+            Operation::Custom(_) => self.further_routes.iter().find(is_same).is_some_and(|each| each.body.is_some()),
+            Operation::Read(_) | Operation::Delete(_) | Operation::List(_) | Operation::OperatorLog => false,
         }
     }
 

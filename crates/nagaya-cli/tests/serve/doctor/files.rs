@@ -186,9 +186,11 @@ fn a_link_in_the_place_of_the_data_directory_is_a_problem() {
     let link = directory.path().join("link");
     fs::create_dir(directory.path().join("real")).expect("a folder");
     std::os::unix::fs::symlink(directory.path().join("real"), &link).expect("a link");
-    check("Files", &["todo", "--data", text(&link)], "problem", "is a link");
-    let run = nagaya(&["serve", "todo", "--listen", "127.0.0.1:0", "--data", text(&link)]);
-    assert!(run.status != 0 && run.stderr.contains("is a link"), "{run}");
+    for data in [link.clone(), link.join("")] {
+        check("Files", &["todo", "--data", text(&data)], "problem", "is a link");
+        let run = nagaya(&["serve", "todo", "--listen", "127.0.0.1:0", "--data", text(&data)]);
+        assert!(run.status != 0 && run.stderr.contains("is a link"), "{run}");
+    }
 }
 
 #[test]

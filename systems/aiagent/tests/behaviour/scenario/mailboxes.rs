@@ -1,6 +1,6 @@
 //! Mailboxes, their subscribers, and push subscriptions.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::each;
 use nagaya_testing::TestServer;
@@ -56,7 +56,7 @@ pub(super) fn run(server: &TestServer) {
     other.patch("/email-accounts/m1", &json!({ "syncStatus": "idle" })).expect_problem(404, "not_found");
     other.delete("/email-accounts/m1").expect_problem(404, "not_found");
     for path in ["/email-accounts", "/email-accounts-of-user?userId=u1"] {
-        assert_eq!(other.get(path).list(), [] as [serde_json::Value; 0], "{path}");
+        assert_eq!(other.get(path).list(), [] as [Value; 0], "{path}");
         assert_eq!(each(&server.admin("t1").get(path).list(), "accountId"), ["m1", "m2"], "{path}");
     }
     // Addresses have no case.
@@ -72,6 +72,11 @@ pub(super) fn run(server: &TestServer) {
     let watched = member.wait_for_list("/email-subscriptions-of-user?userId=u1", 2);
     assert_eq!(each(&watched, "accountId"), ["m1", "m2"]);
     assert_eq!(each(&member.get("/email-subscriptions-of-account?accountId=m1").list(), "userId"), ["u1"]);
+    // They belong to their user.
+    belongs_to_its_user(server, "/user-email-subscriptions/u1/m1", &json!({ "notify": false }));
+    for path in ["/user-email-subscriptions", "/email-subscriptions-of-account?accountId=m1"] {
+        assert_eq!(other.get(path).list(), [] as [Value; 0], "{path}");
+    }
     // Deleting a mailbox deletes its subscriptions.
     member.delete("/email-accounts/m2").expect_data(204);
     member.wait_for_list("/email-subscriptions-of-user?userId=u1", 1);
@@ -90,6 +95,21 @@ pub(super) fn run(server: &TestServer) {
     }
     let devices = member.wait_for_list("/push-subscriptions-of-user?userId=u1", 2);
     assert_eq!(each(&devices, "subscriptionId"), ["p1", "p2"]);
+    // They belong to their owner.
+    belongs_to_its_user(server, "/push-subscriptions/p1", &json!({ "userAgent": "a browser" }));
+    for path in ["/push-subscriptions", "/push-subscriptions-of-user?userId=u1"] {
+        assert_eq!(other.get(path).list(), [] as [Value; 0], "{path}");
+    }
     member.delete("/push-subscriptions/p1").expect_data(204);
     member.wait_for_list("/push-subscriptions-of-user?userId=u1", 1);
+}
+
+/// For another member of the tenant an item of `u1` does not exist.
+fn belongs_to_its_user(server: &TestServer, path: &str, patch: &Value) {
+    let (owner, colleague) = (server.user_with("t1", "u1", &["member"]), server.user_with("t1", "u2", &["member"]));
+    let before = owner.get(path).expect_data(200);
+    colleague.get(path).expect_problem(404, "not_found");
+    colleague.patch(path, patch).expect_problem(404, "not_found");
+    colleague.delete(path).expect_problem(404, "not_found");
+    assert_eq!(owner.get(path).expect_data(200), before, "{path}");
 }
