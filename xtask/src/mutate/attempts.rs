@@ -107,7 +107,8 @@ pub(crate) fn survivors<'m>(mutants: &[&'m Mutant], tests: &[Test], jobs: usize)
     Ok(survivors)
 }
 
-/// The tests that reach each mutant: those first that reach the most of its file in the least time.
+/// The tests that reach each mutant, of those that have to notice it: those first that reach the most of its file, and the least else, in
+/// the least time.
 fn reaching<'t>(mutants: &[&Mutant], tests: &'t [Test]) -> BTreeMap<usize, Vec<&'t Test>> {
     let files: BTreeMap<usize, &str> = mutants.iter().map(|mutant| (mutant.id, mutant.file())).collect();
     let mut promising: BTreeMap<usize, Vec<(f64, &Test)>> = BTreeMap::new();
@@ -117,7 +118,12 @@ fn reaching<'t>(mutants: &[&Mutant], tests: &'t [Test]) -> BTreeMap<usize, Vec<&
             *counts.entry(file).or_default() += 1.0;
         }
         for (mutant, file) in test.reached.iter().filter_map(|mutant| Some((*mutant, files.get(mutant)?))) {
-            let promise = counts.get(file).copied().unwrap_or_default() / (START + test.time).as_secs_f64();
+            if !test.executable.guards.iter().any(|folder| file.starts_with(folder)) {
+                continue;
+            }
+            // A test of little else than this file asserts what the file does.
+            let count = counts.get(file).copied().unwrap_or_default();
+            let promise = count * count / test.reached.len() as f64 / (START + test.time).as_secs_f64();
             promising.entry(mutant).or_default().push((promise, test));
         }
     }

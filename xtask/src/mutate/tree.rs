@@ -32,6 +32,8 @@ pub(crate) struct Tree {
 pub(crate) struct Executable {
     pub(crate) path: PathBuf,
     pub(crate) folder: PathBuf,
+    /// The folders of the packages whose mutants its tests have to notice.
+    pub(crate) guards: Vec<&'static str>,
 }
 
 /// Where the copy is.
@@ -166,11 +168,13 @@ fn compile(guarded: &[Guarded]) -> anyhow::Result<Result<Vec<Executable>, BTreeS
             let name = package.strip_prefix(folder()).unwrap_or(package).display().to_string();
             let target = message["target"]["name"].as_str().unwrap_or_default();
             let is_library = message["target"]["kind"][0] != "test";
-            let is_wanted = |(wanted, test): &&(&str, &str)| {
+            let is_wanted = |(wanted, test): &(&str, &str)| {
                 *wanted == name && if is_library { *test == "lib" } else { *test == target }
             };
-            if tests.iter().any(is_wanted) {
-                executables.push(Executable { path: path.into(), folder: package.to_owned() });
+            let guards = guarded.iter().filter(|package| package.tests.iter().any(is_wanted));
+            let guards: Vec<_> = guards.map(|package| package.folder).collect();
+            if !guards.is_empty() {
+                executables.push(Executable { path: path.into(), folder: package.to_owned(), guards });
             }
         }
         let message = &message["message"];
