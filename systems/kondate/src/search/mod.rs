@@ -1,10 +1,11 @@
 //! Search: recipes and sets by what is written in them, one's own and the catalog's.
 //!
-//! [`reconcile`] makes postings match the items; the reconciler calls it for each change. A query reads the postings of each
-//! term, and then the items with the most of them. Postings are items of the table: no other service is needed.
+//! [`reconcile`] makes postings match the items; the reconciler calls it for each change. A query reads the postings of its
+//! terms, and then the items with the most of them. Postings are items of the table: no other service is needed.
 
 mod index;
 mod query;
+mod ranking;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,7 @@ use nagaya_tenancy::Page;
 use serde_json::{Value as Json, json};
 
 pub(crate) use self::index::reconcile;
-use self::query::SearchScope;
+use self::query::{Pace, SearchScope};
 use crate::product::item_schema;
 
 /// Characters of the longest question.
@@ -167,8 +168,9 @@ async fn search_page(call: &Call, collection: &'static Collection, question: &st
         Some("asc") => true,
         Some(_) => return Err(Problem::bad_parameter("order", "Has to be `asc` or `desc`.")),
     };
-    let shelf = if collection.public { SearchScope::Catalog(call.visitor()) } else { SearchScope::Own(call.tenant()?) };
-    let records = query::search(&shelf, collection, &wanted, (limit.min(MAX_LIMIT), oldest_first)).await?;
+    let scope = if collection.public { SearchScope::Catalog(call.visitor()) } else { SearchScope::Own(call.tenant()?) };
+    let limit = limit.min(MAX_LIMIT);
+    let records = query::search(&scope, collection, &wanted, (limit, oldest_first), &Pace::default()).await?;
     Ok(Page { records, next: None, count: None })
 }
 
