@@ -15,6 +15,7 @@ use super::{
 use crate::{
     plans::{CURRENT_SLOT, NEXT_SLOT, PLAN_ENTITY},
     product::{MAX_CHANGES, for_each_record, object_fields, object_from_fields},
+    turns::Turns,
 };
 
 pub(super) const SUMMARY: &str = "Adds the ingredients of a plan to the list: equal ones summed up, without what is in the \
@@ -42,9 +43,10 @@ const RECIPES_AT_ONCE: usize = 10;
 /// Adds what a plan needs to the list, and answers with the added items.
 ///
 /// An item of a plan without a recipe, or with a deleted one, has no known ingredients.
-pub(super) async fn from_plan(call: Arc<Call>) -> Result<Answer, Problem> {
+pub(super) async fn from_plan(call: Arc<Call>, turns: &Turns) -> Result<Answer, Problem> {
     let FromPlan { slot } = call.parse_body()?;
     let tenant = call.tenant()?;
+    let _turn = turns.wait(&call).await?;
     let (plan, other) = read_plans(&tenant, &slot).await?;
     let needs = read_needs(&tenant, &plan).await?;
 

@@ -304,6 +304,29 @@ fn a_list_without_end_is_not_read_to_the_end() {
     refused.expect_problem(409, "too_many_items");
 }
 
+/// A run may read many items: the runs of one user must not keep others waiting.
+#[test]
+fn a_user_makes_few_lists_at_the_same_time() {
+    let (server, store) = instrumented_server();
+    let [mio, yui] = ["u_slow", "u_slo"].map(|user| server.client_of_user(user, user));
+    for cook in [&mio, &yui] {
+        cook.post("/v1/plans", &json!({ "slot": "NEXT", "items": [] })).expect_data(201);
+    }
+    let from = |cook: &Client<'_>| cook.post("/v1/shopping-items/from-plan", &json!({ "slot": "NEXT" }));
+    let is_of_mio = |call: &Call| matches!(call, Call::Query(query) if query.partition == "USER#u_slow".into());
+    let held = store.inject(Fault::pause_after().matching(is_of_mio));
+    std::thread::scope(|threads| {
+        let runs = [(); 2].map(|()| threads.spawn(|| from(&mio).status));
+        while held.hits() < 2 {
+            std::thread::yield_now();
+        }
+        from(&mio).expect_problem(503, "overloaded");
+        from(&yui).expect_data(201);
+        held.remove();
+        assert_eq!(runs.map(|run| run.join().expect("an answer")), [201, 201]);
+    });
+}
+
 /// Items as tuples, sorted by name.
 fn lines(items: &[Json]) -> Vec<(String, Json, Json, Json)> {
     let line = |item: &Json| {
