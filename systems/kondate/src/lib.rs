@@ -18,6 +18,7 @@ mod seed;
 mod shares;
 mod shopping;
 mod smoke;
+mod turns;
 
 use std::sync::Arc;
 

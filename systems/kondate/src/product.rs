@@ -13,8 +13,8 @@ use crate::{
 
 /// The most changes of one change set, with room for index and audit records.
 pub(crate) const MAX_CHANGES: usize = 90;
-/// Records of the largest page.
-const MAX_PAGE: usize = nagaya_design::MAX_PAGE;
+/// Records that are read at once where all of a list are needed.
+const PAGE_SIZE: usize = 100;
 
 /// The extension of the system.
 pub(crate) struct KondateExtension {
@@ -123,14 +123,66 @@ pub(crate) async fn find(tenant: &Tenant, entity: &str, id: &[&str]) -> Result<O
     Ok(tenant.get_many(&[(entity, id)]).await?.into_iter().next().flatten())
 }
 
-/// All records of a list.
-pub(crate) async fn list_all(tenant: &Tenant, list: &List) -> Result<Vec<Record>, Error> {
-    let list = list.clone().limit(MAX_PAGE);
-    let mut page = tenant.list(&list).await?;
-    let mut records = page.records;
-    while let Some(next) = page.next {
-        page = tenant.list(&list.clone().cursor(next)).await?;
-        records.append(&mut page.records);
+/// Passes the records of a list on, one after the other; `false` if there are more than `max`.
+///
+/// There is a page in memory at a time, and other tasks have their turn after each: a store in this process answers at once.
+pub(crate) async fn for_each_record(
+    tenant: &Tenant,
+    list: List,
+    max: usize,
+    mut visit: impl FnMut(&Record),
+) -> Result<bool, Error> {
+    let mut list = list.limit(PAGE_SIZE);
+    let mut left = max;
+    loop {
+        let page = tenant.list(&list).await?;
+        if page.records.len() > left {
+            return Ok(false);
+        }
+        left -= page.records.len();
+        page.records.iter().for_each(&mut visit);
+        let Some(next) = page.next else { return Ok(true) };
+        list = list.cursor(next);
+        tokio::task::yield_now().await;
     }
-    Ok(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use nagaya_tenancy::Principal;
+    use nagaya_testing::{InstrumentedStore, ManualClock, memory_store};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_long_list_is_read_page_by_page_and_other_tasks_have_their_turn() {
+        let store = InstrumentedStore::new(memory_store(&ManualClock::default()));
+        let design = nagaya_design::check(crate::DESIGN, &[]).design.expect("a sound design");
+        let nagaya = Nagaya::open(design, store.clone());
+        nagaya.ensure_tables().await.expect("tables");
+        let mio = nagaya.tenant_owned(Principal::new("u_01", "u_01")).expect("a user");
+        let names: Vec<_> = (0..250).map(|n| format!("{n:03}")).collect();
+        for (n, some) in names.chunks(MAX_CHANGES).enumerate() {
+            let item =
+                |name| object_fields(json!({ "itemId": format!("{}_{name}", ["a", "b", "c"][n]), "name": name }));
+            let set = some.iter().fold(mio.change_set(), |set, name| set.create("fridge_item", item(name)));
+            set.commit().await.expect("items");
+        }
+        store.take_queries();
+
+        let fridge = || List::by("fridge_items");
+        let mut seen = Vec::new();
+        let is_all = for_each_record(&mio, fridge(), 250, |item| seen.extend(item.text("name").map(str::to_owned)));
+        assert!(is_all.await.expect("a list"));
+        assert_eq!(seen, names);
+        let limits: Vec<_> = store.take_queries().iter().map(|query| query.limit).collect();
+        assert_eq!(limits, [Some(100); 3]);
+
+        assert!(!for_each_record(&mio, fridge(), 249, |_| ()).await.expect("a list"), "more than asked for");
+        let mut reading = Box::pin(for_each_record(&mio, fridge(), 250, |_| ()));
+        assert!(reading.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert_eq!(store.take_queries().len(), 3 + 1);
+    }
 }

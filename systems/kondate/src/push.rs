@@ -9,7 +9,7 @@ use nagaya_tenancy::{Error, ErrorKind, List, Record, Tenant};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest as _, Sha256};
 
-use crate::product::{find, item_schema, list_all, retry_lost_races, unless_lost_race};
+use crate::product::{MAX_CHANGES, find, item_schema, retry_lost_races, unless_lost_race};
 
 const DEVICE: &str = "push_token";
 /// The most devices of a user. Apps get new tokens without deleting the old ones, so a further device replaces the one that
@@ -62,7 +62,8 @@ async fn register(call: Arc<Call>) -> Result<Answer, Problem> {
 /// Adds a device, and deletes the oldest ones beyond the limit.
 async fn add(tenant: &Tenant, mut device: Map<String, Json>, hash: &str) -> Result<Record, Error> {
     device.insert("tokenHash".to_owned(), hash.into());
-    let mut others = list_all(tenant, &List::by("push_tokens")).await?;
+    // A user who has more, of before there was a limit, loses some with each registration until there are no more than allowed.
+    let mut others = tenant.list(&List::by("push_tokens").limit(MAX_CHANGES)).await?.records;
     others.sort_by(|one, other| other.text("updatedAt").cmp(&one.text("updatedAt")));
     let set = others.iter().skip(MAX_DEVICES - 1).fold(tenant.change_set().create(DEVICE, device), |set, oldest| {
         let id = oldest.id();

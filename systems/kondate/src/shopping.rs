@@ -11,7 +11,10 @@ use nagaya_server::{Answer, Call, Content, CustomRoute, Problem, RequestBody as 
 use nagaya_tenancy::{Page, Record};
 use serde_json::{Value as Json, json};
 
-use crate::product::{MAX_CHANGES, items_schema, object_fields, retry_lost_races, unless_lost_race};
+use crate::{
+    product::{MAX_CHANGES, items_schema, object_fields, retry_lost_races, unless_lost_race},
+    turns::Turns,
+};
 
 const ITEM: &str = "shopping_item";
 const COMPLETE: &str = "Marks items as bought, all of them or none.";
@@ -24,12 +27,17 @@ request_body! {
 }
 
 pub(crate) fn routes(design: &Design) -> Vec<CustomRoute> {
+    let turns = Arc::new(Turns::default());
+    let from_plan = move |call| {
+        let turns = Arc::clone(&turns);
+        async move { from_plan::from_plan(call, &turns).await }
+    };
     vec![
         CustomRoute::new(Method::POST, "/shopping-items/complete", COMPLETE, complete)
             .requires_permission(ITEM, Verb::Update)
             .body(BoughtItems::schema(design))
             .answers(200, Some(items_schema("ShoppingItem"))),
-        CustomRoute::new(Method::POST, "/shopping-items/from-plan", from_plan::SUMMARY, from_plan::from_plan)
+        CustomRoute::new(Method::POST, "/shopping-items/from-plan", from_plan::SUMMARY, from_plan)
             .requires_permission(ITEM, Verb::Create)
             .body(from_plan::FromPlan::schema(design))
             .answers(201, Some(items_schema("ShoppingItem"))),

@@ -121,9 +121,7 @@ impl<'i> Postings<'i> {
 
     /// The id of the posting of a term.
     fn posting(&self, term: &str) -> Vec<String> {
-        let initial = term.chars().next().filter(|_| self.collection.public).map(String::from);
-        let own = self.id.iter().map(|&part| part.to_owned());
-        [self.collection.kind.to_owned()].into_iter().chain(initial).chain([term.to_owned()]).chain(own).collect()
+        self.collection.posting_id(term, &self.id)
     }
 
     fn change(&self, set: ChangeSet, change: &Change, stored: Option<&Record>) -> ChangeSet {
@@ -185,6 +183,13 @@ fn record_fields(posted: &Weighted) -> Map<String, Json> {
 }
 
 impl Collection {
+    /// The id of the posting that an item has for a term.
+    pub(super) fn posting_id(&self, term: &str, item: &[&str]) -> Vec<String> {
+        let initial = term.chars().next().filter(|_| self.public).map(String::from);
+        let item = item.iter().map(|&part| part.to_owned());
+        [self.kind.to_owned()].into_iter().chain(initial).chain([term.to_owned()]).chain(item).collect()
+    }
+
     /// The terms of an item: those of its title, its tags, what it is made of, and its description.
     fn terms(&self, record: &Record) -> Weighted {
         let list = |field: &str| match record.json(field) {
@@ -202,7 +207,7 @@ impl Collection {
     }
 }
 
-const TITLE_WEIGHT: i64 = 4;
+pub(super) const TITLE_WEIGHT: i64 = 4;
 const TAG_WEIGHT: i64 = 2;
 const PART_WEIGHT: i64 = 2;
 const DESCRIPTION_WEIGHT: i64 = 1;

@@ -1,10 +1,11 @@
 //! Search: recipes and sets by what is written in them, one's own and the catalog's.
 //!
-//! [`reconcile`] makes postings match the items; the reconciler calls it for each change. A query reads the postings of each
-//! term, and then the items with the most of them. Postings are items of the table: no other service is needed.
+//! [`reconcile`] makes postings match the items; the reconciler calls it for each change. A query reads the postings of its
+//! terms, and then the items with the most of them. Postings are items of the table: no other service is needed.
 
 mod index;
 mod query;
+mod ranking;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -18,8 +19,8 @@ use nagaya_tenancy::Page;
 use serde_json::{Value as Json, json};
 
 pub(crate) use self::index::reconcile;
-use self::query::SearchScope;
-use crate::product::item_schema;
+use self::query::{Pace, SearchScope};
+use crate::{product::item_schema, turns::Turns};
 
 /// Characters of the longest question.
 const MAX_QUERY_CHARS: usize = 100;
@@ -108,12 +109,18 @@ impl Collection {
 }
 
 pub(crate) fn routes() -> Vec<CustomRoute> {
-    COLLECTIONS.iter().map(route).collect()
+    // Everyone may search the catalog: users search their own items beside it.
+    let (own, catalog) = (Arc::new(Turns::default()), Arc::new(Turns::default()));
+    let turns = |collection: &Collection| Arc::clone(if collection.public { &catalog } else { &own });
+    COLLECTIONS.iter().map(|collection| route(collection, turns(collection))).collect()
 }
 
-fn route(collection: &'static Collection) -> CustomRoute {
+fn route(collection: &'static Collection, turns: Arc<Turns>) -> CustomRoute {
     let reach = if collection.public { RequiredCaller::Public } else { RequiredCaller::Tenant };
-    let handler = move |call| async move { list_or_search(&call, collection).await };
+    let handler = move |call| {
+        let turns = Arc::clone(&turns);
+        async move { list_or_search(&call, collection, &turns).await }
+    };
     CustomRoute::new(Method::GET, collection.path, &collection.summary(), handler)
         .requires_permission(collection.entity, Verb::Read)
         .caller(reach)
@@ -125,15 +132,20 @@ fn route(collection: &'static Collection) -> CustomRoute {
 }
 
 /// Lists as the design says, or answers a question.
-async fn list_or_search(call: &Arc<Call>, collection: &'static Collection) -> Result<Answer, Problem> {
+async fn list_or_search(call: &Arc<Call>, collection: &'static Collection, turns: &Turns) -> Result<Answer, Problem> {
     let page = match call.query_parameter("q") {
         None => call.list(collection.access, &[]).await?,
-        Some(question) => search_page(call, collection, question).await?,
+        Some(question) => search_page(call, collection, question, turns).await?,
     };
     Ok(Answer::page(page))
 }
 
-async fn search_page(call: &Call, collection: &'static Collection, question: &str) -> Result<Page, Problem> {
+async fn search_page(
+    call: &Call,
+    collection: &'static Collection,
+    question: &str,
+    turns: &Turns,
+) -> Result<Page, Problem> {
     let mut seen = Vec::new();
     for (name, _) in &call.query {
         let wrong = match name.as_str() {
@@ -167,8 +179,10 @@ async fn search_page(call: &Call, collection: &'static Collection, question: &st
         Some("asc") => true,
         Some(_) => return Err(Problem::bad_parameter("order", "Has to be `asc` or `desc`.")),
     };
-    let shelf = if collection.public { SearchScope::Catalog(call.visitor()) } else { SearchScope::Own(call.tenant()?) };
-    let records = query::search(&shelf, collection, &wanted, (limit.min(MAX_LIMIT), oldest_first)).await?;
+    let scope = if collection.public { SearchScope::Catalog(call.visitor()) } else { SearchScope::Own(call.tenant()?) };
+    let _turn = turns.wait(call).await?;
+    let limit = limit.min(MAX_LIMIT);
+    let records = query::search(&scope, collection, &wanted, (limit, oldest_first), &Pace::default()).await?;
     Ok(Page { records, next: None, count: None })
 }
 

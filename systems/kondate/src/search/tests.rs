@@ -1,6 +1,9 @@
 //! Postings, their record, and the items that they belong to.
 
-use nagaya_tenancy::{IdGenerator, List, Nagaya, Principal, Settings, Tenant};
+use std::sync::Arc;
+
+use nagaya_store::Store;
+use nagaya_tenancy::{IdGenerator, List, Nagaya, Principal, Record, Settings, Tenant};
 use nagaya_testing::{ManualClock, memory_store};
 use serde_json::{Value as Json, json};
 
@@ -9,20 +12,25 @@ use super::{
     index::{Postings, posted_terms, reconcile},
     terms::Weighted,
 };
-use crate::product::{list_all, object_fields};
+use crate::product::object_fields;
 
 const AT: &str = "2029-12-31T00:00:00Z";
 
 async fn open_kondate() -> Nagaya {
     let clock = ManualClock::default();
+    open_kondate_on(memory_store(&clock), &clock).await
+}
+
+/// The system on a store that has this clock.
+pub(super) async fn open_kondate_on(store: Arc<dyn Store>, clock: &ManualClock) -> Nagaya {
     let design = nagaya_design::check(include_str!("../../design/kondate.toml"), &[]).design.expect("a sound design");
     let settings = Settings { clock: clock.clock(), ids: IdGenerator::random(), ..Settings::default() };
-    let nagaya = Nagaya::open_with(design, memory_store(&clock), settings);
+    let nagaya = Nagaya::open_with(design, store, settings);
     nagaya.ensure_tables().await.expect("tables");
     nagaya
 }
 
-fn user(nagaya: &Nagaya, name: &str) -> Tenant {
+pub(super) fn user(nagaya: &Nagaya, name: &str) -> Tenant {
     nagaya.tenant_owned(Principal::new(name, name)).expect("a user")
 }
 
@@ -67,6 +75,17 @@ async fn stored(tenant: &Tenant, collection: &Collection, id: &[&str], wanted: &
         }
     }
     stored
+}
+
+/// All records of a list.
+async fn list_all(tenant: &Tenant, list: &List) -> Result<Vec<Record>, nagaya_tenancy::Error> {
+    let mut page = tenant.list(list).await?;
+    let mut records = page.records;
+    while let Some(next) = page.next {
+        page = tenant.list(&list.clone().cursor(next)).await?;
+        records.append(&mut page.records);
+    }
+    Ok(records)
 }
 
 fn recipe(title: &str) -> Json {

@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use icu_normalizer::ComposingNormalizerBorrowed;
 
@@ -33,7 +33,13 @@ impl Amount {
 
 /// The needed ingredients, in the order in which they were added first.
 #[derive(Debug, Default)]
-pub(super) struct Needs(Vec<Need>);
+pub(super) struct Needs {
+    all: Vec<Need>,
+    /// Where each is, by its name and, if it has an amount, the normalized unit.
+    positions: BTreeMap<(String, Option<String>), usize>,
+    /// Names of which an amount is needed.
+    measured: BTreeSet<String>,
+}
 
 #[derive(Debug)]
 struct Need {
@@ -66,31 +72,33 @@ impl Needs {
         }
         // An amount of zero is treated like no amount.
         let number = amount.number.filter(|number| *number > 0.0).map(|number| number * times);
-        let same = |need: &&mut Need| {
-            need.thing == thing
-                && need.amount.is_some() == number.is_some()
-                && (number.is_none() || need.measure == measure)
-        };
-        match self.0.iter_mut().find(same) {
-            Some(need) => {
+        if number.is_some() {
+            self.measured.insert(thing.clone());
+        }
+        match self.positions.entry((thing.clone(), number.map(|_| measure.clone()))) {
+            Entry::Occupied(at) => {
+                let need = &mut self.all[*at.get()];
                 need.amount = need.amount.zip(number).map(|(one, other)| one + other);
                 need.recipes.insert(recipe.to_owned());
             }
-            None => self.0.push(Need {
-                name: name.trim().to_owned(),
-                amount: number,
-                // Without a number, a unit has no meaning.
-                unit: amount.unit.clone().filter(|_| number.is_some()),
-                recipes: BTreeSet::from([recipe.to_owned()]),
-                thing,
-                measure,
-            }),
+            Entry::Vacant(at) => {
+                at.insert(self.all.len());
+                self.all.push(Need {
+                    name: name.trim().to_owned(),
+                    amount: number,
+                    // Without a number, a unit has no meaning.
+                    unit: amount.unit.clone().filter(|_| number.is_some()),
+                    recipes: BTreeSet::from([recipe.to_owned()]),
+                    thing,
+                    measure,
+                });
+            }
         }
     }
 
     /// The needed ingredients that are not in stock.
     pub(super) fn missing(&self, stock: &Stock) -> Vec<ShoppingLine> {
-        let missing = self.0.iter().filter(|need| !stock.enough.contains(&need.thing)).filter_map(|need| {
+        let missing = self.all.iter().filter(|need| !stock.enough.contains(&need.thing)).filter_map(|need| {
             let amount = match need.amount {
                 Some(amount) => {
                     let there = stock.amounts.get(&(need.thing.clone(), need.measure.clone())).copied();
@@ -100,7 +108,7 @@ impl Needs {
                     }
                 }
                 // A measured need of the same ingredient covers one without an amount.
-                None if stock.some.contains(&need.thing) || self.has_measured_need(&need.thing) => return None,
+                None if stock.some.contains(&need.thing) || self.measured.contains(&need.thing) => return None,
                 None => None,
             };
             let recipe = if need.recipes.len() == 1 { need.recipes.first().cloned() } else { None };
@@ -109,14 +117,22 @@ impl Needs {
         missing.collect()
     }
 
-    fn has_measured_need(&self, thing: &str) -> bool {
-        self.0.iter().any(|need| need.thing == thing && need.amount.is_some())
+    /// An empty stock. It counts what is needed and nothing else, so that it is small however much there is.
+    pub(super) fn stock(&self) -> Stock {
+        let amounts = self.all.iter().map(|need| ((need.thing.clone(), need.measure.clone()), 0.0));
+        Stock {
+            needed: self.all.iter().map(|need| need.thing.clone()).collect(),
+            amounts: amounts.collect(),
+            ..Stock::default()
+        }
     }
 }
 
-/// The ingredients in stock.
+/// The needed ingredients that are in stock.
 #[derive(Debug, Default)]
 pub(super) struct Stock {
+    needed: BTreeSet<String>,
+    /// By name and normalized unit.
     amounts: BTreeMap<(String, String), f64>,
     /// Names with a known amount.
     some: BTreeSet<String>,
@@ -127,11 +143,16 @@ pub(super) struct Stock {
 impl Stock {
     pub(super) fn add(&mut self, name: &str, amount: &Amount) {
         let thing = normalized_name(name);
+        if !self.needed.contains(&thing) {
+            return;
+        }
         match amount.number {
             None => drop(self.enough.insert(thing)),
             Some(number) if number > 0.0 => {
-                *self.amounts.entry((thing.clone(), amount.normalized_unit())).or_default() += number;
-                self.some.insert(thing);
+                self.some.insert(thing.clone());
+                if let Some(there) = self.amounts.get_mut(&(thing, amount.normalized_unit())) {
+                    *there += number;
+                }
             }
             Some(_) => {}
         }

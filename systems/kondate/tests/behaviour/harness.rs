@@ -6,7 +6,7 @@ use nagaya_design::{Design, check};
 use nagaya_kondate::{LocalPayments, PaymentProvider, SubscriptionPlans};
 use nagaya_server::System;
 use nagaya_tenancy::Principal;
-use nagaya_testing::TestServer;
+use nagaya_testing::{InstrumentedStore, ManualClock, TestServer, memory_store};
 use serde_json::Value as Json;
 
 const NAME: &str = "kondate";
@@ -41,6 +41,23 @@ pub(crate) fn system_with_plans(
 
 pub(crate) fn kondate_server() -> TestServer {
     TestServer::in_memory(system())
+}
+
+/// The same, and its store, which logs calls and injects faults.
+pub(crate) fn instrumented_server() -> (TestServer, Arc<InstrumentedStore>) {
+    let clock = ManualClock::default();
+    let store = InstrumentedStore::new(memory_store(&clock));
+    (TestServer::builder(system()).store(store.clone(), &clock).start(), store)
+}
+
+/// Creates many items of a user.
+pub(crate) fn create_items(server: &TestServer, user: &str, entity: &str, items: &[Json]) {
+    let tenant = server.nagaya.tenant(&Principal::new(user, user)).expect("a user");
+    for some in items.chunks(90) {
+        let fields = |item: &Json| item.as_object().cloned().expect("fields");
+        let set = some.iter().fold(tenant.change_set(), |set, item| set.create(entity, fields(item)));
+        server.block_on(set.commit()).expect("they are made");
+    }
 }
 
 /// Creates an item with an id that callers cannot choose.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nagaya_testing::{TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::harness::{kondate_server, run_concurrently};
+use crate::harness::{create_items, instrumented_server, kondate_server, run_concurrently};
 
 /// Proves the part of K15 about push tokens.
 #[test]
@@ -95,4 +95,20 @@ pub(crate) fn the_least_recently_registered_device_is_removed(server: &TestServe
     let answers = run_concurrently(6, |n| register(30 + n).status);
     assert_eq!(answers, [201; 6]);
     assert_eq!(names().len(), 20);
+}
+
+/// Nobody registers so many devices, but they can be there from before.
+#[test]
+fn further_devices_than_allowed_are_removed_with_each_registration() {
+    let (server, store) = instrumented_server();
+    let mio = server.client_of_user("u_lot", "u_lot");
+    let device = |n: usize| json!({ "platform": "web", "token": format!("t{n}"), "tokenHash": format!("{n:064x}") });
+    create_items(&server, "u_lot", "push_token", &(0..150).map(device).collect::<Vec<_>>());
+    let count = || mio.get("/v1/push-tokens?limit=1000").list().len();
+    let left = [150, 151 - 71, 20, 20].map(|left| {
+        assert_eq!(count(), left);
+        store.take_queries();
+        mio.post("/v1/push-tokens", &json!({ "platform": "ios", "token": format!("new {left}") })).status
+    });
+    assert_eq!(left, [201, 201, 201, 200]);
 }

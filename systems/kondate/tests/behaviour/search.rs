@@ -1,9 +1,9 @@
 //! Full-text search of recipes and sets, in a user's book and in the catalog.
 
-use nagaya_testing::{Client, Response, TestServer, text};
+use nagaya_testing::{Call, Client, Fault, Response, TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::harness::{create_item, kondate_server};
+use crate::harness::{create_item, instrumented_server, kondate_server};
 
 /// Proves the full-text search part of K19.
 #[test]
@@ -30,6 +30,31 @@ fn invalid_search_queries_are_refused() {
     an_invalid_search_query_is_refused_with_a_reason(&server);
     without_a_search_query_lists_are_those_of_the_design(&server);
     postings_have_no_routes(&server);
+}
+
+/// Everyone may search the catalog: many searches must not keep others waiting.
+#[test]
+fn a_caller_has_few_searches_at_the_same_time() {
+    let (server, store) = instrumented_server();
+    let (hana, anonymous) = (server.client_of_user("u_busy", "u_busy"), server.anonymous_client());
+    let catalog = search_path("/catalog/recipes", "卵焼");
+    let is_of_catalog = |call: &Call| matches!(call, Call::Query(query) if query.partition == "TERM#RECIPE#卵".into());
+    let held = store.inject(Fault::pause_after().matching(is_of_catalog));
+    std::thread::scope(|threads| {
+        let searches = [(); 2].map(|()| threads.spawn(|| anonymous.get(&catalog).list()));
+        while held.hits() < 2 {
+            std::thread::yield_now();
+        }
+        let refused = anonymous.get(&catalog);
+        refused.expect_problem(503, "overloaded");
+        assert_eq!(refused.header("retry-after"), Some("1"));
+        // What is not searched is not affected, and neither is a user's own book.
+        assert_eq!(anonymous.get("/v1/catalog/recipes").status, 200);
+        assert_eq!(hana.get(&search_path("/recipes", "卵焼")).status, 200);
+        held.remove();
+        assert_eq!(searches.map(|search| search.join().expect("an answer").len()), [0, 0]);
+    });
+    assert_eq!(anonymous.get(&catalog).status, 200);
 }
 
 /// The path of a search, percent-encoded.

@@ -1,9 +1,10 @@
 //! The shopping list: completed items, and items from a plan.
 
-use nagaya_testing::{Client, TestServer, text};
+use nagaya_store::{Item, Key, Page, PagePosition, Value, WriteAction};
+use nagaya_testing::{Call, Client, Fault, TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::harness::{kondate_server, run_concurrently};
+use crate::harness::{create_items, instrumented_server, kondate_server, run_concurrently};
 
 /// Proves the completing part of K9.
 #[test]
@@ -214,6 +215,116 @@ pub(crate) fn a_list_larger_than_one_change_set_is_added_once(server: &TestServe
     assert_eq!(listed.len(), 250);
     // Recipes of other users are not used.
     assert_eq!(from(&yui), json!([]));
+}
+
+/// Proves the part of K9 that makes a list from a plan, and that it reads a full fridge and a long list page by page.
+#[test]
+fn a_list_is_made_from_a_plan_however_much_there_is() {
+    let (server, store) = instrumented_server();
+    let mio = server.client_of_user("u_full", "u_full");
+    let thing = |n: usize| json!({ "name": format!("thing {n}"), "amount": 1, "unit": "kg" });
+    create_items(&server, "u_full", "fridge_item", &(0..1_450).map(thing).collect::<Vec<_>>());
+    let listed = (1_500..2_350).map(|n| {
+        let mut item = thing(n);
+        item["completed"] = (n % 2 == 0).into();
+        item
+    });
+    create_items(&server, "u_full", "shopping_item", &listed.collect::<Vec<_>>());
+    // More lines than a change set takes, and then what is there, first and last.
+    let ingredients = |names: &[usize]| -> Json { names.iter().map(|n| thing(*n)).collect() };
+    let missing: Vec<_> = (3_000..3_100).collect();
+    let dishes = [&missing[..50], &missing[50..], &[0, 1_449, 1_450, 1_501, 2_349, 2_348]];
+    let items = dishes.map(|names| json!({ "recipeId": recipe(&mio, None, &ingredients(names)), "title": "x" }));
+    mio.post("/v1/plans", &json!({ "slot": "CURRENT", "items": items })).expect_data(201);
+    store.take_queries();
+
+    let added = mio.post("/v1/shopping-items/from-plan", &json!({ "slot": "CURRENT" })).expect_data(201);
+    let is_users = |partition| partition == "USER#u_full".into();
+    let reads: Vec<_> = store.take_queries().into_iter().filter(|query| is_users(query.partition.clone())).collect();
+    assert_eq!(reads.len(), 15 + 9, "each page once");
+    assert!(reads.iter().all(|query| query.limit == Some(100)));
+    let names = lines(added.as_array().expect("a list")).into_iter().map(|(name, ..)| name);
+    let expected = [1_450, 2_348].into_iter().chain(missing).map(|n| format!("thing {n}"));
+    assert_eq!(names.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+}
+
+/// Proves the part of K9 that makes a list from a plan: what another run adds between two change sets is not added again.
+#[test]
+fn a_run_between_two_change_sets_of_another_adds_the_rest() {
+    let (server, store) = instrumented_server();
+    let mio = server.client_of_user("u_two", "u_two");
+    let items: Vec<_> = (0..4)
+        .map(|n| {
+            let ingredients = (0..50).map(|m| json!({ "name": format!("{n} {m}"), "amount": 1 })).collect();
+            json!({ "recipeId": recipe(&mio, None, &ingredients), "title": "x" })
+        })
+        .collect();
+    mio.post("/v1/plans", &json!({ "slot": "NEXT", "items": items })).expect_data(201);
+    let from = || {
+        let added = mio.post("/v1/shopping-items/from-plan", &json!({ "slot": "NEXT" })).expect_data(201);
+        added.as_array().map_or(0, Vec::len)
+    };
+    let first_set = store.inject(Fault::pause_after().matching(adds_shopping_items).once());
+    let added = std::thread::scope(|threads| {
+        let first = threads.spawn(from);
+        while first_set.hits() < 1 {
+            std::thread::yield_now();
+        }
+        let second = from();
+        first_set.remove();
+        [first.join().expect("an answer"), second]
+    });
+    assert_eq!(added, [90, 110]);
+    assert_eq!(mio.get("/v1/shopping-items-open?limit=1000").list().len(), 200);
+}
+
+fn adds_shopping_items(call: &Call) -> bool {
+    let is_item = |item: &Item| item.get("SK").and_then(Value::as_str).is_some_and(|key| key.starts_with("SHOPPING#"));
+    call.writes().iter().any(|write| matches!(&write.action, WriteAction::Put { item } if is_item(item)))
+}
+
+#[test]
+fn a_list_without_end_is_not_read_to_the_end() {
+    let (server, store) = instrumented_server();
+    let mio = server.client_of_user("u_end", "u_end");
+    let eggs = recipe(&mio, None, &json!([{ "name": "卵", "amount": 1 }]));
+    mio.post("/v1/plans", &json!({ "slot": "NEXT", "items": [{ "recipeId": eggs, "title": "x" }] })).expect_data(201);
+    for id in ["a_1", "a_2"] {
+        mio.post("/v1/fridge-items", &json!({ "itemId": id, "name": "米" })).expect_data(201);
+    }
+    // After each page the store begins again behind the first item.
+    store.rewrite_pages(|query, page| match page.items.last() {
+        Some(item) if query.partition == "USER#u_end".into() => {
+            let next = PagePosition { key: Key::new("USER#u_end", "FRIDGE#a_1"), index_key: None };
+            Page { items: vec![item.clone(); 100], next: Some(next), ..page }
+        }
+        _ => page,
+    });
+    let refused = mio.post("/v1/shopping-items/from-plan", &json!({ "slot": "NEXT" }));
+    refused.expect_problem(409, "too_many_items");
+}
+
+/// A run may read many items: the runs of one user must not keep others waiting.
+#[test]
+fn a_user_makes_few_lists_at_the_same_time() {
+    let (server, store) = instrumented_server();
+    let [mio, yui] = ["u_slow", "u_slo"].map(|user| server.client_of_user(user, user));
+    for cook in [&mio, &yui] {
+        cook.post("/v1/plans", &json!({ "slot": "NEXT", "items": [] })).expect_data(201);
+    }
+    let from = |cook: &Client<'_>| cook.post("/v1/shopping-items/from-plan", &json!({ "slot": "NEXT" }));
+    let is_of_mio = |call: &Call| matches!(call, Call::Query(query) if query.partition == "USER#u_slow".into());
+    let held = store.inject(Fault::pause_after().matching(is_of_mio));
+    std::thread::scope(|threads| {
+        let runs = [(); 2].map(|()| threads.spawn(|| from(&mio).status));
+        while held.hits() < 2 {
+            std::thread::yield_now();
+        }
+        from(&mio).expect_problem(503, "overloaded");
+        from(&yui).expect_data(201);
+        held.remove();
+        assert_eq!(runs.map(|run| run.join().expect("an answer")), [201, 201]);
+    });
 }
 
 /// Items as tuples, sorted by name.

@@ -11,7 +11,8 @@ fn check(
     there: &[(&str, Option<f64>, &str)],
     missing: &[(&str, Option<f64>, &str, Option<&str>)],
 ) {
-    let lines = needs(needed).missing(&stock(there));
+    let needs = needs(needed);
+    let lines = needs.missing(&stock(&needs, there));
     let lines: Vec<_> = lines
         .iter()
         .map(|line| (line.name.as_str(), line.amount, line.unit.as_deref().unwrap_or(""), line.recipe.as_deref()))
@@ -27,8 +28,8 @@ fn needs(needed: &[(&str, &str, Option<f64>, &str, f64)]) -> Needs {
     needs
 }
 
-fn stock(there: &[(&str, Option<f64>, &str)]) -> Stock {
-    let mut stock = Stock::default();
+fn stock(needs: &Needs, there: &[(&str, Option<f64>, &str)]) -> Stock {
+    let mut stock = needs.stock();
     for (name, number, unit) in there {
         stock.add(name, &Amount::new(*number, Some(unit)));
     }
@@ -104,6 +105,16 @@ fn amounts_are_exact_to_a_thousandth() {
     check(&[("r1", "サフラン", Some(0.0001), "g", 1.0)], &[], &[("サフラン", Some(0.001), "g", Some("r1"))]);
 }
 
+/// However much a fridge has, what it does not need takes no memory.
+#[test]
+fn a_stock_keeps_what_is_needed_only() {
+    let needs = needs(&[("r1", "豚肉", Some(300.0), "g", 1.0), ("r1", "塩", None, "", 1.0)]);
+    let units: Vec<_> = (0..1_000).map(|n| format!("unit {n}")).collect();
+    let there = units.iter().flat_map(|unit| [("豚肉", Some(1.0), unit.as_str()), (unit.as_str(), None, "")]);
+    let stock = stock(&needs, &there.collect::<Vec<_>>());
+    assert_eq!((stock.amounts.len(), stock.some.len(), stock.enough.len()), (2, 1, 0));
+}
+
 proptest! {
     /// The added items are sufficient together with the stock, and none of them is superfluous.
     #[test]
@@ -118,7 +129,7 @@ proptest! {
             .collect();
         let there: Vec<_> = there.into_iter().map(|(name, number, unit)| (names[name], number, units[unit])).collect();
         let needs = needs(&needed);
-        let mut stock = stock(&there);
+        let mut stock = stock(&needs, &there);
         let missing = needs.missing(&stock);
         for (at, line) in missing.iter().enumerate() {
             prop_assert!(line.amount.is_none_or(|amount| amount > 0.0));
@@ -127,7 +138,7 @@ proptest! {
         }
         // Without any one of them something is missing.
         for left_out in 0..missing.len() {
-            let mut without = self::stock(&there);
+            let mut without = self::stock(&needs, &there);
             let others = missing.iter().enumerate().filter(|(at, _)| *at != left_out);
             others.for_each(|(_, line)| without.add(&line.name, &Amount::new(line.amount, line.unit.as_deref())));
             prop_assert_eq!(needs.missing(&without).len(), 1);
