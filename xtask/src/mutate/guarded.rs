@@ -21,7 +21,19 @@ const KONDATE: &str = "systems/kondate";
 const TODO: &str = "systems/todo";
 
 pub(super) const GUARDED: [Guarded; 10] = [
-    Guarded { folder: "crates/nagaya-store", modules: &["files"], tests: &[("crates/nagaya-store", "lib")] },
+    Guarded {
+        folder: "crates/nagaya-store",
+        modules: &["files"],
+        tests: &[
+            ("crates/nagaya-store", "lib"),
+            (EMBEDDED, "lib"),
+            (EMBEDDED, "files"),
+            (EMBEDDED, "encryption"),
+            (EMBEDDED, "backup"),
+            (CLI, "serve"),
+            (CLI, "audit"),
+        ],
+    },
     Guarded {
         folder: TENANCY,
         modules: &[
