@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     condition::{ComparisonOp, Condition, ConditionValue, Term},
-    design::{AccessPattern, Design, KeyTemplates, ResultKind, SortBound},
+    design::{AccessPattern, Design, Entity, KeyTemplates, ResultKind, SortBound},
     field::{Field, FieldType},
     template::{FieldValues, KeyFieldError, Scalar, Slot, Template},
     text_syntax::TimestampPrecision,
@@ -103,6 +103,18 @@ impl Design {
             add(name, field, true, false);
         }
         found
+    }
+
+    /// The head of the aggregate whose events an access pattern lists by its id; `None` if it lists something else. The fields of
+    /// the head's id are parameters of the access pattern.
+    pub fn head_of_listed_events(&self, access: &AccessPattern) -> Option<&Entity> {
+        let aggregate = self.aggregates.iter().find(|aggregate| aggregate.events == access.entity)?;
+        let (head, parameters) = (&self.entities[aggregate.head], self.parameters(access));
+        let is_given = |field: &&str| {
+            parameters.iter().any(|parameter| parameter.name == **field && parameter.required && !parameter.from_token)
+        };
+        let id = head.id_fields();
+        (access.mapping.is_none() && !id.is_empty() && id.iter().all(is_given)).then_some(head)
     }
 
     /// The query of an access pattern with these parameters.

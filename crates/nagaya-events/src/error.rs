@@ -134,6 +134,20 @@ impl From<nagaya_tenancy::Error> for Error {
     }
 }
 
+/// Whether it is certain that a command that ended with this error has written nothing. Each of its attempts but the last one has
+/// lost a race, and so has written nothing either.
+fn has_written_nothing(error: &Error) -> bool {
+    use nagaya_store::ErrorKind::{Busy, ConditionFailed, Invalid, LimitExceeded, OutOfSpace};
+    // Only the tenancy layer writes, and of its errors only one of the store can come after a write was sent.
+    let ErrorKind::Tenancy(error) = error.kind() else { return true };
+    match error.kind() {
+        nagaya_tenancy::ErrorKind::Store(error) => {
+            matches!(error.kind(), ConditionFailed(_) | Invalid(_) | LimitExceeded(_) | Busy | OutOfSpace(_))
+        }
+        _ => true,
+    }
+}
+
 /// Whether a write lost the race against another writer, even repeatedly: it is decided again on the new state.
 pub(crate) fn is_lost_race(error: &nagaya_tenancy::Error) -> bool {
     error.is_lost_race() || matches!(error.kind(), nagaya_tenancy::ErrorKind::Contention)
@@ -151,6 +165,17 @@ pub enum Failure<R> {
     },
     /// It could not be executed.
     Error(Error),
+}
+
+impl<R> Failure<R> {
+    /// Whether it is certain that the command has no effect, now or later. `false` where the store did not say so: a write whose
+    /// answer is lost may have happened, or still happen.
+    pub fn has_no_effect(&self) -> bool {
+        match self {
+            Failure::Refused(_) | Failure::Conflict { .. } => true,
+            Failure::Error(error) => has_written_nothing(error),
+        }
+    }
 }
 
 impl<R, E: Into<Error>> From<E> for Failure<R> {

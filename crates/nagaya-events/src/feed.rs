@@ -9,6 +9,8 @@ use crate::{Error, RecordedEvent, layout::Layout, processor::principal, seal};
 
 /// Events that a listener may be behind before it has to reconnect.
 const LISTENER_CAPACITY: usize = 4_096;
+/// Missed events that a listener holds at once.
+const REPLAY_PAGE_SIZE: usize = 100;
 /// How far before the last known event a replay starts, in milliseconds: events of the same time may arrive in another order.
 const REPLAY_OVERLAP_MILLIS: u64 = 10_000;
 /// How long a new listener waits for the feed to start.
@@ -31,10 +33,10 @@ pub struct Feed {
 pub struct FeedListener {
     layout: Arc<Layout>,
     tenant: Tenant,
-    /// Events that are replayed, the last one first.
+    /// Events of the page that is replayed, the last one first.
     replay: Vec<RecordedEvent>,
-    /// The backlog exceeds the replay: the listener ends after it, and has to reconnect.
-    is_cut: bool,
+    /// The next page of the replay; `None`: there is none.
+    next_page: Option<List>,
     /// An event that was received and not returned yet.
     received: Option<Arc<RecordedEvent>>,
     events: broadcast::Receiver<Option<Arc<RecordedEvent>>>,
@@ -94,43 +96,35 @@ impl Feed {
         let _ = tokio::time::timeout(START_TIMEOUT, running.wait_for(|running| *running)).await;
         // Before the replay is read: no event falls between.
         let events = self.events.subscribe();
-        let name = Arc::clone(&tenant.principal().tenant);
-        let (mut replay, mut is_cut) = (Vec::new(), false);
-        if let (Some(access), Some(after)) = (&self.of_tenant, after.and_then(|id| ulid::Ulid::from_string(id).ok())) {
-            let known = after.to_string();
-            let from =
-                ulid::Ulid::from_parts(after.timestamp_ms().saturating_sub(REPLAY_OVERLAP_MILLIS), 0).to_string();
-            let mut list = List::by(access).with("from", from).limit(nagaya_design::MAX_PAGE);
-            loop {
-                let page = tenant.list(&list).await?;
-                for record in page.records {
-                    replay.push(RecordedEvent::read(&self.layout, &name, record)?);
-                }
-                let missed = replay.iter().filter(|event| event.id > known).count();
-                match page.next {
-                    Some(next) if missed < LISTENER_CAPACITY => list = list.cursor(next),
-                    more => {
-                        is_cut = more.is_some();
-                        break;
-                    }
-                }
-            }
-        }
-        seal::open(&self.layout, tenant, &mut replay).await?;
-        replay.reverse();
+        let replayed_from = |after: ulid::Ulid| {
+            let from = after.timestamp_ms().saturating_sub(REPLAY_OVERLAP_MILLIS);
+            let list = List::by(self.of_tenant.as_ref()?).limit(REPLAY_PAGE_SIZE);
+            Some(list.with("from", ulid::Ulid::from_parts(from, 0).to_string()))
+        };
+        let next_page = after.and_then(|id| ulid::Ulid::from_string(id).ok()).and_then(replayed_from);
         let (layout, tenant) = (Arc::clone(&self.layout), tenant.clone());
-        Ok(FeedListener { layout, tenant, replay, is_cut, received: None, events })
+        let mut listener = FeedListener { layout, tenant, replay: Vec::new(), next_page, received: None, events };
+        // A caller whose events cannot be read is answered with the error.
+        listener.read_page().await?;
+        Ok(listener)
     }
 }
 
 impl FeedListener {
-    /// The next event; `None` when the listener is too far behind or the feed has ended: it has to reconnect.
+    /// The next event; `None` when the listener is too far behind, missed events cannot be read or the feed has ended: it has to
+    /// reconnect. The future can be dropped before it is ready: no event is lost.
     pub async fn next(&mut self) -> Option<RecordedEvent> {
-        if let Some(event) = self.replay.pop() {
-            return Some(event);
-        }
-        if self.is_cut {
-            return None;
+        loop {
+            if let Some(event) = self.replay.pop() {
+                return Some(event);
+            }
+            if self.next_page.is_none() {
+                break;
+            }
+            if let Err(error) = self.read_page().await {
+                tracing::warn!(%error, "missed events cannot be read; their listener has to reconnect");
+                return None;
+            }
         }
         loop {
             // A received event is kept until it is returned: the caller may drop this future before.
@@ -147,5 +141,20 @@ impl FeedListener {
                 return Some(event);
             }
         }
+    }
+
+    /// Reads the next page of the replay, if there is one, in place of the page before it, which has been returned.
+    async fn read_page(&mut self) -> Result<(), Error> {
+        let Some(list) = &self.next_page else { return Ok(()) };
+        let page = self.tenant.list(list).await?;
+        let name = &self.tenant.principal().tenant;
+        let events = page.records.into_iter().map(|record| RecordedEvent::read(&self.layout, name, record));
+        let mut events: Vec<_> = events.collect::<Result<_, _>>()?;
+        seal::open(&self.layout, &self.tenant, &mut events).await?;
+        events.reverse();
+        // All at once, after the last wait: the caller may drop this future before.
+        self.next_page = page.next.map(|next| list.clone().cursor(next));
+        self.replay = events;
+        Ok(())
     }
 }

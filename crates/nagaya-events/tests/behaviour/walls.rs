@@ -1,6 +1,9 @@
 //! A family has no access to the todos of another one.
 
+use std::sync::Arc;
+
 use nagaya_events::{CommandRequest, ErrorKind, Failure, Feed};
+use nagaya_testing::{Call, InstrumentedStore};
 
 use crate::{
     app::{App, create, design, id, rename},
@@ -23,7 +26,9 @@ async fn a_todo_of_another_family_does_not_exist() {
     assert_eq!((loaded.version, loaded.latest, loaded.state.there), (0, None, None));
     assert_eq!(app.events.history(&theirs, &id(1), None, None).await.expect("nothing").0, []);
     let (_, cursor) = app.events.history(&ours, &id(1), Some(1), None).await.expect("ours");
-    assert!(app.events.history(&theirs, &id(1), Some(1), cursor.as_deref()).await.is_err());
+    assert!(cursor.is_some());
+    let with_cursor = app.events.history(&theirs, &id(1), Some(1), cursor.as_deref()).await.expect("nothing");
+    assert_eq!(with_cursor, (Vec::new(), None));
     assert_eq!(app.inspector().events(&theirs, &id(1)).await.expect("nothing"), []);
     assert_eq!(app.inspector().verify(&theirs, &id(1)).await.expect("nothing").0, 0);
     assert!(theirs.get("todo", &[&id(1)]).await.is_err());
@@ -48,6 +53,29 @@ async fn a_todo_of_another_family_does_not_exist() {
     app.project_all().await;
     assert_eq!(app.listed().await, ["f1/1 119 v121 active", "f2/2 theirs v1 active"]);
     app.assert_consistent("with two families").await;
+}
+
+/// What a call takes does not tell how many events a todo of another family has.
+#[tokio::test]
+async fn the_events_of_another_familys_todo_are_not_read() {
+    let app = App::new().await;
+    let store = InstrumentedStore::new(Arc::clone(&app.store));
+    let app = app.on_store(store.clone());
+    app.execute_all(1, [create("ours"), Command::Many(50)]).await;
+    let theirs = app.family("f2");
+    store.take(|_| true);
+    for n in [1, 2] {
+        assert_eq!(app.events.load(&theirs, &id(n)).await.expect("nothing").version, 0);
+        assert_eq!(app.events.history(&theirs, &id(n), None, None).await.expect("nothing"), (Vec::new(), None));
+        for expected in [None, Some(51)] {
+            let request = CommandRequest { expected, idempotency: Some(("key", b"request")), ..app.request() };
+            app.events.execute(&theirs, &id(n), &rename("theirs"), &request).await.expect_err("there is none");
+        }
+        let calls = store.take(|_| true);
+        assert!(calls.iter().all(|call| matches!(call, Call::Get(..))), "{calls:?}");
+        assert_eq!(calls.len(), 6, "a head for each, and the record of the key");
+    }
+    assert_eq!(app.events.history(&app.family("f1"), &id(1), None, None).await.expect("ours").0.len(), 51);
 }
 
 /// Proves the feed's part of T5.

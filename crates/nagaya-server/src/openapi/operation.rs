@@ -141,8 +141,9 @@ fn list(source: &Source<'_>, id: AccessId, in_path: &[(&str, &str)]) -> Json {
         parameters.push(parameters::reference("IfNoneMatch"));
         fine.push((304, responses::not_modified()));
     }
-    // A path with an empty parameter is another path: 404.
-    if access.returns == ResultKind::One || !in_path.is_empty() {
+    // A path with an empty parameter is another path: 404. An aggregate that does not exist has no list of events.
+    let is_of_aggregate = source.design.head_of_listed_events(access).is_some();
+    if access.returns == ResultKind::One || !in_path.is_empty() || is_of_aggregate {
         problems.push(404);
     }
     let named = sentence(&access.name.replace('_', " "));

@@ -1,5 +1,6 @@
 //! The routes of a design, over HTTP.
 
+mod aggregates;
 mod attack;
 mod desk;
 mod errors;

@@ -13,10 +13,10 @@ use serde_json::json;
 use super::{
     NOTE, TITLE, Todos,
     body::{self, BodyField, Values},
-    errors::{command_problem, problem_from_error},
+    errors::problem_from_error,
     fingerprint, todo_answer, todo_id,
 };
-use crate::{Command, Note, Todo, TodoView};
+use crate::{Command, Todo, TodoView, notes::NewNote};
 
 /// Changes of a todo.
 #[derive(Deserialize)]
@@ -51,19 +51,24 @@ pub(super) fn routes(todos: &Arc<Todos>) -> [CustomRoute; 2] {
 /// Renames, completes or reopens a todo, or changes its note; one event for each.
 async fn change(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     let TodoPatch { title, completed, note } = body::parse(&call.body, &FIELDS)?;
-    let note = match note {
-        Some(Some(text)) => Some(new_note(&todos, &call, text).await?),
-        Some(None) => Some(None),
-        None => None,
+    // Before a note is stored: what fails here leaves none.
+    let conditions = Conditions::new(&todos, &call).await?;
+    let (note, new) = match note {
+        Some(Some(text)) => {
+            let new = new_note(&todos, &call, text).await?;
+            (Some(new.as_ref().map(|new| new.note.clone())), new)
+        }
+        Some(None) => (Some(None), None),
+        None => (None, None),
     };
     let command = Command::Change { title, completed, note };
-    let done = execute(&todos, &call, &command).await?;
+    let done = execute(&todos, &call, &conditions, (&command, new.as_ref())).await?;
     todos.check_not_deleted(&call.tenant()?, &done).await?;
     todo_answer(StatusCode::OK, &done)
 }
 
 /// The note of a change, stored if it is long. Nothing is stored for a todo that does not exist.
-async fn new_note(todos: &Todos, call: &Call, text: String) -> Result<Option<Note>, Problem> {
+async fn new_note(todos: &Todos, call: &Call, text: String) -> Result<Option<NewNote>, Problem> {
     let (tenant, id) = (call.tenant()?, todo_id(call));
     let todo = todos.events.load(&tenant, id).await.map_err(problem_from_error)?;
     match todo.state.note() {
@@ -79,7 +84,8 @@ async fn new_note(todos: &Todos, call: &Call, text: String) -> Result<Option<Not
 
 /// Deletes a todo and its long notes; its history stays.
 async fn delete(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
-    execute(&todos, &call, &Command::Delete).await?;
+    let conditions = Conditions::new(&todos, &call).await?;
+    execute(&todos, &call, &conditions, (&Command::Delete, None)).await?;
     if let Err(error) = todos.notes.delete_all(&call.tenant()?.principal().tenant, todo_id(&call)).await {
         // The cleanup follows the events and deletes them later.
         tracing::debug!(cause = error.to_string(), "the notes of a deleted todo cannot be deleted at once");
@@ -87,12 +93,30 @@ async fn delete(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     Ok(Answer::no_content())
 }
 
-async fn execute(todos: &Todos, call: &Call, command: &Command) -> Result<Executed<Todo, TodoView>, Problem> {
-    let (tenant, id, request) = (call.tenant()?, todo_id(call), fingerprint(call));
-    let once = call.idempotency_key()?.map(|key| (key, request.as_slice()));
-    let expected = expected_version(todos, &tenant, id, call).await?;
-    let request = CommandRequest { context: Todos::context(call), expected, idempotency: once };
-    todos.events.execute(&tenant, id, command, &request).await.map_err(command_problem)
+/// What the headers of a request say about its command.
+struct Conditions<'c> {
+    /// The version that `If-Match` expects.
+    expected: Option<u64>,
+    idempotency_key: Option<&'c str>,
+}
+
+impl<'c> Conditions<'c> {
+    async fn new(todos: &Todos, call: &'c Call) -> Result<Self, Problem> {
+        let expected = expected_version(todos, &call.tenant()?, todo_id(call), call).await?;
+        Ok(Conditions { expected, idempotency_key: call.idempotency_key()? })
+    }
+}
+
+async fn execute(
+    todos: &Todos,
+    call: &Call,
+    conditions: &Conditions<'_>,
+    command: (&Command, Option<&NewNote>),
+) -> Result<Executed<Todo, TodoView>, Problem> {
+    let request = fingerprint(call);
+    let once = conditions.idempotency_key.map(|key| (key, request.as_slice()));
+    let request = CommandRequest { context: Todos::context(call), expected: conditions.expected, idempotency: once };
+    todos.execute(&call.tenant()?, todo_id(call), command, &request).await
 }
 
 /// The version that `If-Match` expects. A tag of another form matches no version.

@@ -12,7 +12,6 @@ use serde_json::json;
 use super::{
     NOTE, TITLE, Todos,
     body::{self, BodyField},
-    errors::command_problem,
     fingerprint, todo_answer,
 };
 use crate::Command;
@@ -51,9 +50,9 @@ async fn create(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
         Some(text) => Some(todos.notes.store(&tenant.principal().tenant, &id, &context.new_id(), text, None).await?),
         None => None,
     };
-    let (command, request) =
-        (Command::Create { title, note }, CommandRequest { context, expected: None, idempotency: once });
-    let done = todos.events.execute(&tenant, &id, &command, &request).await.map_err(command_problem)?;
+    let command = Command::Create { title, note: note.as_ref().map(|new| new.note.clone()) };
+    let request = CommandRequest { context, expected: None, idempotency: once };
+    let done = todos.execute(&tenant, &id, (&command, note.as_ref()), &request).await?;
     todos.check_not_deleted(&tenant, &done).await?;
     let mut answer = todo_answer(StatusCode::CREATED, &done)?;
     answer.set_header(header::LOCATION, &call.location(&format!("/todos/{}", done.aggregate)));

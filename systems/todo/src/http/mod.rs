@@ -14,14 +14,17 @@ use std::sync::{Arc, OnceLock};
 
 use axum::http::{Method, StatusCode, header};
 use nagaya_design::{Design, Verb};
-use nagaya_events::{Context, Error, Events, EventsOptions, Executed, Feed, Processor};
+use nagaya_events::{CommandRequest, Context, Error, Events, EventsOptions, Executed, Feed, Processor};
 use nagaya_server::{Answer, Call, CustomRoute, Extension, ExtensionFuture, Problem, StopSignal};
 use nagaya_store::Measurement;
 use nagaya_tenancy::{ErrorKind, Nagaya, Record, Tenant};
 use serde_json::{Value as Json, json};
 
 use self::body::Values;
-use crate::{AGGREGATE, LongNoteStorage, Todo, TodoView, notes};
+use crate::{
+    AGGREGATE, Command, LongNoteStorage, Todo, TodoView,
+    notes::{self, NewNote},
+};
 
 /// The title of a todo.
 const TITLE: Values = Values::Text(500);
@@ -51,6 +54,28 @@ impl Todos {
             causation: call.origin.causation.as_ref().unwrap_or(&call.origin.request).to_string(),
             ids: call.ids(),
         }
+    }
+
+    /// Executes a command. The object of a `note` that was stored for it is deleted if no event names it: the command is refused, or
+    /// it repeats an earlier one. After a failure that may have had an effect it stays.
+    async fn execute(
+        &self,
+        tenant: &Tenant,
+        id: &str,
+        (command, note): (&Command, Option<&NewNote>),
+        request: &CommandRequest<'_>,
+    ) -> Result<Executed<Todo, TodoView>, Problem> {
+        let done = self.events.execute(tenant, id, command, request).await;
+        if let Some(new) = note {
+            let is_useless = match &done {
+                Ok(done) => done.events.is_empty() && done.state.note() != Some(Some(&new.note)),
+                Err(failure) => failure.has_no_effect(),
+            };
+            if is_useless {
+                self.notes.delete_stored(new).await;
+            }
+        }
+        done.map_err(errors::command_problem)
     }
 
     /// Refuses the repetition of a request whose todo has been deleted since.

@@ -40,6 +40,20 @@ pub struct LongNoteStorage {
     keep_unnamed_for: Duration,
 }
 
+/// A note for a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NewNote {
+    pub(crate) note: Note,
+    /// The object that was stored for it.
+    stored: Option<Path>,
+}
+
+impl From<Note> for NewNote {
+    fn from(note: Note) -> Self {
+        NewNote { note, stored: None }
+    }
+}
+
 impl LongNoteStorage {
     /// Stores notes in this object storage.
     pub fn new(objects: Arc<dyn ObjectStore>) -> Self {
@@ -72,8 +86,9 @@ impl LongNoteStorage {
         LongNoteStorage { keep_unnamed_for, ..self }
     }
 
-    /// A note as its event has it. A long one is stored before its event, so that an event never names a missing object; if no
-    /// event names it in the end, a [sweep](NoteSweep) deletes it.
+    /// A note as its event has it. A long one is stored before its event, so that an event never names a missing object. Where it
+    /// is certain that no event will name it, the caller [deletes](Self::delete_stored) it; what is left is for the
+    /// [sweep](NoteSweep).
     ///
     /// `request` is a new ULID: the object belongs to one request, so that deleting it takes nothing from another one. A note with
     /// the text of the `current` one is the same object.
@@ -84,16 +99,16 @@ impl LongNoteStorage {
         request: &str,
         text: String,
         current: Option<&Note>,
-    ) -> Result<Note, Problem> {
+    ) -> Result<NewNote, Problem> {
         if text.chars().count() <= MAX_INLINE_CHARS {
-            return Ok(Note::Text(text));
+            return Ok(Note::Text(text).into());
         }
         // The last part of the path is a hash of the content: damage is detected.
         let hash = blake3::hash(text.as_bytes()).to_hex();
         if let Some(current @ Note::Object { object, .. }) = current
             && object.rsplit('/').next() == Some(hash.as_str())
         {
-            return Ok(current.clone());
+            return Ok(current.clone().into());
         }
         let path = folder(family, todo).join(request).join(hash.as_str());
         let (size, mut content) = (text.len() as u64, text.into_bytes());
@@ -101,7 +116,15 @@ impl LongNoteStorage {
             content = cipher.seal(path.as_ref(), content).map_err(|error| storage_problem(&error))?;
         }
         self.place.put(&path, content).await.map_err(|error| storage_problem(&*error))?;
-        Ok(Note::Object { object: path.to_string(), size })
+        Ok(NewNote { note: Note::Object { object: path.to_string(), size }, stored: Some(path) })
+    }
+
+    /// Deletes the object that was stored for a note. No event may name it, now or later.
+    pub(crate) async fn delete_stored(&self, note: &NewNote) {
+        let Some(path) = &note.stored else { return };
+        if let Err(error) = self.place.delete(path).await {
+            tracing::debug!(cause = error.to_string(), "a note that no event names cannot be deleted at once");
+        }
     }
 
     /// Deletes the long notes of a todo, the current one and all before it.

@@ -1,7 +1,8 @@
 //! Deletes long notes that no event names.
 //!
-//! A note is stored before its event. If the command is refused, repeated or interrupted, or if its outcome is unknown, nobody
-//! knows at that time whether an event will name the note. Much later it is known: see docs/decisions/0033.
+//! A note is stored before its event. If the command is refused or is the repetition of an earlier one, its request deletes the note.
+//! If the command is interrupted or its outcome is unknown, nobody knows at that time whether an event will name the note. Much
+//! later it is known: see docs/decisions/0033.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

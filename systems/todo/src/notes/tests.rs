@@ -26,7 +26,7 @@ fn notes_on_disk() -> (LongNoteStorage, PathBuf, TempDir) {
 
 /// Stores a long note of a todo for a request; the path of its object.
 async fn store(notes: &LongNoteStorage, (family, todo, request): (&str, &str, &str), text: &str) -> String {
-    match notes.store(family, todo, request, long(text), None).await.expect("it is stored") {
+    match notes.store(family, todo, request, long(text), None).await.expect("it is stored").note {
         Note::Object { object, .. } => object,
         Note::Text(text) => panic!("a long note is an object: {text}"),
     }
@@ -50,12 +50,12 @@ async fn a_long_note_is_an_object_and_its_event_names_it() {
     let (notes, objects, _directory) = notes_on_disk();
     let short = "x".repeat(MAX_INLINE_CHARS);
     let stored = notes.store("f-1", "t-1", "r-1", short.clone(), None).await.expect("it is stored");
-    assert_eq!(stored, Note::Text(short));
+    assert_eq!(stored, Note::Text(short).into());
     assert!(!objects.exists(), "a short note needs no directory");
 
     let text = long("長");
     let stored = notes.store("f-1", "t-1", "r-1", text.clone(), None).await.expect("it is stored");
-    let Note::Object { object, size } = &stored else { panic!("a long one is an object") };
+    let Note::Object { object, size } = &stored.note else { panic!("a long one is an object") };
     assert_eq!(*size, text.len() as u64);
     assert!(object.contains("/t-1/r-1/") && object.len() <= 300, "{object}");
     // Another process finds it.
@@ -67,12 +67,18 @@ async fn an_object_belongs_to_one_request_unless_the_note_stays_the_same() {
     let (on_disk, _, _directory) = notes_on_disk();
     for notes in [on_disk, LongNoteStorage::in_memory()] {
         let current = notes.store("f-1", "t-1", "r-1", long("x"), None).await.expect("it is stored");
-        let same = notes.store("f-1", "t-1", "r-2", long("x"), Some(&current)).await.expect("it is stored");
-        assert_eq!(same, current, "the same note is the same object");
+        let same = notes.store("f-1", "t-1", "r-2", long("x"), Some(&current.note)).await.expect("it is stored");
+        assert_eq!(same, current.note.clone().into(), "the same note is the same object");
+        notes.delete_stored(&same).await;
+        let Note::Object { object, .. } = &current.note else { panic!("a long one is an object") };
+        assert!(notes.load(object).await.is_ok(), "it was stored for another request");
         let other = notes.store("f-1", "t-1", "r-2", long("x"), None).await.expect("it is stored");
-        assert_ne!(other, current, "another request does not depend on the object of this one");
+        assert_ne!(other.note, current.note, "another request does not depend on the object of this one");
+        notes.delete_stored(&other).await;
+        let Note::Object { object: others, .. } = &other.note else { panic!("a long one is an object") };
+        assert!(notes.load(object).await.is_ok() && notes.load(others).await.is_err());
         let text = Note::Text("short".to_owned());
-        assert_ne!(notes.store("f-1", "t-1", "r-3", long("y"), Some(&text)).await.expect("it is stored"), text);
+        assert_ne!(notes.store("f-1", "t-1", "r-3", long("y"), Some(&text)).await.expect("it is stored").note, text);
     }
 }
 
