@@ -1,8 +1,8 @@
 //! `cargo xtask mutate`: changes the guards, one change at a time, to verify that the tests notice.
 //!
 //! All mutants are compiled once, each behind a switch (`instrument.rs`, `tree.rs`). The tests run once without an active mutant,
-//! which tells the mutants that each reaches. Then each mutant runs with the tests that reach it, until one fails: those first that reach
-//! the most mutants of its file per second.
+//! which tells the mutants that each reaches. Then each mutant runs with the tests that reach it, until one fails: first those of its own
+//! package, in the order in which they promise to notice it.
 
 mod attempts;
 mod guarded;

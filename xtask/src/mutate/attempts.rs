@@ -107,29 +107,28 @@ pub(crate) fn survivors<'m>(mutants: &[&'m Mutant], tests: &[Test], jobs: usize)
     Ok(survivors)
 }
 
-/// The tests that reach each mutant, of those that have to notice it: those first that reach the most of its file, and the least else, in
-/// the least time.
+/// The tests that reach each mutant: first those that have to notice it, and of these those that reach the most of its file, and the least
+/// else, in the least time.
 fn reaching<'t>(mutants: &[&Mutant], tests: &'t [Test]) -> BTreeMap<usize, Vec<&'t Test>> {
     let files: BTreeMap<usize, &str> = mutants.iter().map(|mutant| (mutant.id, mutant.file())).collect();
-    let mut promising: BTreeMap<usize, Vec<(f64, &Test)>> = BTreeMap::new();
+    let mut promising: BTreeMap<usize, Vec<(bool, f64, &Test)>> = BTreeMap::new();
     for test in tests {
         let mut counts: BTreeMap<&str, f64> = BTreeMap::new();
         for file in test.reached.iter().filter_map(|mutant| files.get(mutant)) {
             *counts.entry(file).or_default() += 1.0;
         }
         for (mutant, file) in test.reached.iter().filter_map(|mutant| Some((*mutant, files.get(mutant)?))) {
-            if !test.executable.guards.iter().any(|folder| file.starts_with(folder)) {
-                continue;
-            }
             // A test of little else than this file asserts what the file does.
             let count = counts.get(file).copied().unwrap_or_default();
             let promise = count * count / test.reached.len() as f64 / (START + test.time).as_secs_f64();
-            promising.entry(mutant).or_default().push((promise, test));
+            // Tests of other packages reach many mutants of a layer below them, and notice few.
+            let is_guard = test.executable.guards.iter().any(|folder| file.starts_with(folder));
+            promising.entry(mutant).or_default().push((is_guard, promise, test));
         }
     }
-    let in_order = |mut tests: Vec<(f64, &'t Test)>| {
-        tests.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-        tests.into_iter().map(|(_, test)| test).collect()
+    let in_order = |mut tests: Vec<(bool, f64, &'t Test)>| {
+        tests.sort_by(|one, other| other.0.cmp(&one.0).then(other.1.total_cmp(&one.1)));
+        tests.into_iter().map(|(_, _, test)| test).collect()
     };
     promising.into_iter().map(|(mutant, tests)| (mutant, in_order(tests))).collect()
 }
