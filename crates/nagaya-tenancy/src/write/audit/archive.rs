@@ -279,3 +279,30 @@ fn sets(moves: Vec<Move>, together: bool) -> Vec<Vec<Move>> {
     }
     sets
 }
+
+#[cfg(test)]
+mod tests {
+    use nagaya_store::Key;
+
+    use super::*;
+
+    /// The sizes of the write sets of moves, each with a copy of so many bytes.
+    fn set_sizes(count: usize, bytes: usize, together: bool) -> Vec<usize> {
+        let each = |_| Move {
+            copy: Item::new().with("a", "x".repeat(bytes - 1)),
+            is_moved: Condition::exists("PK"),
+            delete: Write::delete("app", Key::new("p", "s")),
+        };
+        sets((0..count).map(each).collect(), together).iter().map(Vec::len).collect()
+    }
+
+    #[test]
+    fn a_set_has_at_most_half_the_actions_and_half_the_bytes_that_the_stores_accept() {
+        assert_eq!(set_sizes(0, 100, true), [0; 0]);
+        assert_eq!(set_sizes(50, 100, true), [50]);
+        assert_eq!(set_sizes(101, 100, true), [50, 50, 1]);
+        assert_eq!(set_sizes(17, SET_BYTES / 8, true), [8, 8, 1]);
+        assert_eq!(set_sizes(15, SET_BYTES / 8 + 1, true), [7, 7, 1]);
+        assert_eq!(set_sizes(3, 100, false), [1, 1, 1]);
+    }
+}
