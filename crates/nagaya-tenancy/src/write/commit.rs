@@ -37,6 +37,11 @@ impl Session {
         self.commit_logged_if(set, &[]).await
     }
 
+    /// Writes a set all or nothing. Returns the conditions that failed; none if it is written.
+    pub(super) async fn unmet_conditions(&self, set: impl Into<WriteSet>) -> Result<Vec<FailedCondition>, Error> {
+        failed_conditions(self.write(set.into()).await)
+    }
+
     /// The same with entries of the operator log.
     pub(super) async fn commit_logged_if(&self, set: impl Into<WriteSet>, log: &[LogEntry]) -> Result<bool, Error> {
         Ok(self.write_logged(set.into(), log).await?.is_empty())

@@ -1,9 +1,13 @@
 //! Old audit entries move to the archive of the design.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use nagaya_embedded::EmbeddedStore;
-use nagaya_store::{Item, Store, Value, Write, WriteAction};
+use nagaya_store::{Error, Item, Store, Value, Write, WriteAction};
 use nagaya_tenancy::{ArchiveStep, AuditArchiver, ErrorKind, List, Nagaya, Record, Tenant};
 use nagaya_testing::{Call, Fault, InstrumentedStore, ManualClock};
 use serde_json::{Value as Json, json};
@@ -11,6 +15,7 @@ use serde_json::{Value as Json, json};
 use crate::{
     common::{design, fields, tenant},
     fault_stores::{CrashPoint, all, crashing_at},
+    guards::LogBuffer,
     log_chain::operator,
     time::{NOON, options, settings},
 };
@@ -112,6 +117,8 @@ async fn nobody_creates_changes_or_deletes_entries_recent_or_archived() {
 #[tokio::test]
 async fn an_entry_does_not_replace_what_is_in_its_place_in_the_archive() {
     for together in [true, false] {
+        let log = LogBuffer::default();
+        let _log = tracing::subscriber::set_default(log.subscriber());
         let clock = ManualClock::at(NOON);
         let store = store(&clock, together);
         let nagaya = process("aiagent/single", store.clone(), &clock).await;
@@ -131,13 +138,132 @@ async fn an_entry_does_not_replace_what_is_in_its_place_in_the_archive() {
             let there: Vec<_> = archived.iter().filter(|entry| entry["uuid"] == genuine["uuid"]).collect();
             assert_eq!((archived.len(), there.len(), &there[0][attribute]), (3, 1, &json!(value)), "{together}");
         }
+        assert_eq!(log.text().matches(TAKEN).count(), 2, "{together}: once in each run, for this entry only");
         // Once the place is free, it moves.
         let text = |name: &str| stored.get(name).and_then(Value::as_str).expect("a key");
         let key = nagaya_store::Key::new(text("PK"), text("SK"));
         store.write(Write::delete("aiagent-log", key).into()).await.expect("it is gone");
         assert_eq!(nagaya.archive_audits().await.expect("a run"), 1);
         assert!(entries(&t1, "archived_audits").await.contains(&genuine));
+        assert_eq!(log.text().matches(TAKEN).count(), 2, "{together}");
     }
+}
+
+/// What the log says where something else has the place of an entry.
+const TAKEN: &str = "something else has the place of an audit entry";
+
+#[tokio::test]
+async fn an_entry_that_another_process_moves_meanwhile_is_not_reported_as_taken() {
+    for together in [true, false] {
+        let log = LogBuffer::default();
+        let _log = tracing::subscriber::set_default(log.subscriber());
+        let clock = ManualClock::at(NOON);
+        let store = store(&clock, together);
+        let faster = process("aiagent/single", store.clone(), &clock).await;
+        create_agents(&tenant(&faster, "t1"), 0..2).await;
+        clock.advance(31 * DAY);
+        let between = InstrumentedStore::new(store.clone());
+        let slower = process("aiagent/single", between.clone(), &clock).await;
+        let moves_first = move |_: &Call| {
+            let faster = faster.clone();
+            async move { assert_eq!(faster.archive_audits().await.expect("a run"), 2) }
+        };
+        between.inject(Fault::run_before(moves_first).matching(Call::is_write).once());
+        assert_eq!(slower.archive_audits().await.expect("a run"), 0, "{together}");
+        let store: Arc<dyn Store> = store;
+        let after = stored(&store).await;
+        assert!(after.len() == 2 && after.values().all(|count| *count == (0, 1)), "{together}: {after:?}");
+        assert!(!log.text().contains(TAKEN), "{together}: {}", log.text());
+    }
+}
+
+/// A write set holds a hundred actions, and an entry that moves is two of them.
+#[tokio::test]
+async fn entries_move_in_as_few_write_sets_as_the_store_accepts() {
+    let clock = ManualClock::at(NOON);
+    let store = store(&clock, true);
+    let nagaya = process("aiagent/single", store.clone(), &clock).await;
+    create_agents(&tenant(&nagaya, "t1"), 0..51).await;
+    clock.advance(31 * DAY);
+    store.take(Call::is_write);
+    assert_eq!(nagaya.archive_audits().await.expect("a run"), 51);
+    let sets: Vec<_> = store.take(Call::is_write).iter().map(|call| call.writes().len()).collect();
+    assert_eq!(sets, [100, 2]);
+}
+
+#[tokio::test]
+async fn an_operator_hears_how_many_entries_have_moved_after_each_page() {
+    let clock = ManualClock::at(NOON);
+    let nagaya = process("aiagent/single", store(&clock, true), &clock).await;
+    create_agents(&tenant(&nagaya, "t1"), 0..260).await;
+    clock.advance(31 * DAY);
+    let heard = Mutex::new(Vec::new());
+    let progress = |moved| heard.lock().expect("no panic").push(moved);
+    assert_eq!(operator(&nagaya).archive_audits(&progress).await.expect("a run"), 260);
+    let heard = heard.into_inner().expect("no panic");
+    assert!(matches!(heard[..], [1..260, 260]), "522 items are two pages: {heard:?}");
+}
+
+/// A failure that may pass is not taken for an entry that cannot be written.
+#[tokio::test]
+async fn a_run_that_the_store_interrupts_fails_and_moves_nothing() {
+    for count in [1, 3] {
+        let clock = ManualClock::at(NOON);
+        let store = store(&clock, true);
+        let nagaya = process("aiagent/single", store.clone(), &clock).await;
+        create_agents(&tenant(&nagaya, "t1"), 0..count).await;
+        clock.advance(31 * DAY);
+        store.inject(Fault::fail_before(|| Error::engine("the disk failed")).matching(Call::is_write).once());
+        let error = nagaya.archive_audits().await.expect_err("the store fails");
+        assert!(matches!(error.kind(), ErrorKind::Store(_)), "{count}: {error:?}");
+        assert_eq!(entries(&tenant(&nagaya, "t1"), "audits").await.len(), count);
+        assert_eq!(nagaya.archive_audits().await.expect("a run"), count);
+    }
+}
+
+#[tokio::test]
+async fn a_design_without_an_archive_has_no_archiver() {
+    for name in ["management/management", "todo/todo"] {
+        let clock = ManualClock::at(NOON);
+        let nagaya = process(name, store(&clock, true), &clock).await;
+        assert!(AuditArchiver::new(&nagaya).is_none(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_step_logs_how_many_entries_it_has_moved_if_there_were_any() {
+    let log = LogBuffer::default();
+    let _log = tracing::subscriber::set_default(log.subscriber());
+    let clock = ManualClock::at(NOON);
+    let nagaya = process("aiagent/single", store(&clock, true), &clock).await;
+    create_agents(&tenant(&nagaya, "t1"), 0..2).await;
+    let archiver = AuditArchiver::new(&nagaya).expect("an archive");
+    archiver.step().await.expect("a step");
+    assert!(!log.text().contains("moved="), "{}", log.text());
+    clock.advance(31 * DAY);
+    archiver.step().await.expect("a step");
+    assert!(log.text().contains("moved=2"), "{}", log.text());
+}
+
+/// The record of the run keeps its position while a page is moved.
+#[tokio::test]
+async fn a_process_that_ends_within_a_page_leaves_its_position_to_the_next_one() {
+    let clock = ManualClock::at(NOON);
+    let store = store(&clock, true);
+    let nagaya = process("aiagent/single", store.clone(), &clock).await;
+    create_agents(&tenant(&nagaya, "t1"), 0..260).await;
+    clock.advance(31 * DAY);
+    let [one, other] = [(); 2].map(|()| AuditArchiver::new(&nagaya).expect("an archive"));
+    assert_eq!(one.step().await.expect("a step"), ArchiveStep::More);
+    let is_scan = |call: &Call| matches!(call, Call::Scan(_));
+    store.inject(Fault::fail_before(|| Error::engine("the process has ended")).matching(is_scan).once());
+    one.step().await.expect_err("it has taken the lease");
+    clock.advance(Duration::from_secs(61));
+    assert!(matches!(other.step().await.expect("a step"), ArchiveStep::Wait(_)), "it was the last page");
+    let scans = store.take(is_scan);
+    let positions: Vec<_> =
+        scans.iter().filter_map(|call| if let Call::Scan(scan) = call { Some(&scan.after) } else { None }).collect();
+    assert!(matches!(positions[..], [None, Some(_), Some(_)]) && positions[1] == positions[2], "{positions:?}");
 }
 
 /// How often each entry of the tenants is stored: in the table of the entries, and in the archive.
@@ -255,27 +381,30 @@ async fn an_entry_that_cannot_move_stays_and_stops_no_other() {
     let nagaya = process("aiagent/single", store.clone(), &clock).await;
     create_agents(&tenant(&nagaya, "t1"), 0..2).await;
     let store: Arc<dyn Store> = store;
-    // One that is not where its fields say, and one without a time.
+    let log = LogBuffer::default();
+    let _log = tracing::subscriber::set_default(log.subscriber());
+    // One that is not where its fields say, one without a time, and one that has no key in the archive.
     let item = Item::new().with("PK", "TENANT#t0").with("tenantId", "t1").with("action", "x").with("resource", "x");
     let item = item.with("SK", "AUDIT#2020-01-01T00:00:00Z#0190a6e4-6b1c-7c3a-8f00-0123456789ab");
     let item = item.with("uuid", "0190a6e4-6b1c-7c3a-8f00-0123456789ab").with("actorUserId", "x");
-    for item in [item.clone().with("timestamp", "2020-01-01T00:00:00Z"), item.with("PK", "TENANT#t1")] {
+    let (misplaced, timeless) = (item.clone().with("timestamp", "2020-01-01T00:00:00Z"), item.with("PK", "TENANT#t1"));
+    let keyless = misplaced.clone().with("PK", "TENANT#t2").with("tenantId", "t2").with("traceId", Value::List(vec![]));
+    for item in [misplaced, timeless, keyless] {
         store.write(Write::put("aiagent-app", item).into()).await.expect("it is written");
     }
     clock.advance(31 * DAY);
     assert_eq!(nagaya.archive_audits().await.expect("a run"), 2);
     let stayed = stored(&store).await;
-    assert_eq!(stayed.values().filter(|count| **count == (1, 0)).count(), 2, "{stayed:?}");
+    assert_eq!(stayed.values().filter(|count| **count == (1, 0)).count(), 3, "{stayed:?}");
+    assert_eq!(log.text().matches("an audit entry cannot be archived").count(), 1, "{}", log.text());
 }
 
 /// One entry whose copy the store refuses for good does not keep the others from moving.
 #[tokio::test]
 async fn an_entry_that_cannot_be_written_stays_and_the_others_move() {
-    for (together, refusal) in [
-        (true, nagaya_store::Error::limit_exceeded as fn(String) -> nagaya_store::Error),
-        (false, nagaya_store::Error::limit_exceeded),
-        (true, nagaya_store::Error::invalid),
-    ] {
+    for (together, refusal) in
+        [(true, Error::limit_exceeded as fn(String) -> Error), (false, Error::limit_exceeded), (true, Error::invalid)]
+    {
         let clock = ManualClock::at(NOON);
         let store = store(&clock, together);
         let nagaya = process("aiagent/single", store.clone(), &clock).await;

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use crate::{
     common::{design, fields, open, tenant},
-    fault_stores::all,
+    fault_stores::{all, memory},
     soft_delete::{management, user},
 };
 
@@ -186,6 +186,60 @@ async fn following_changes_archiving_and_reading_the_log_are_in_the_log() {
     let log = ops.read_log(0, i64::MAX, None).await.expect("a page").entries;
     let actions: Vec<_> = log.iter().map(|entry| entry.action.as_str()).collect();
     assert_eq!(actions, ["user.follow", "audit.archive", "audit.verify", "audit.list"]);
+}
+
+/// What operators alone see can be about a tenant; what belongs to the system concerns none.
+#[tokio::test]
+async fn what_an_operator_writes_about_a_tenant_is_in_the_audit_of_that_tenant() {
+    let design = nagaya_testing::parse_design(
+        r#"
+        name    = "desk"
+        version = "1.0"
+        [tenant]
+        field  = "shop"
+        system = "system"
+        [audit]
+        entity = "trail"
+        action = "action"
+        actor  = "actor"
+        [table.main]
+        name = "main"
+        key  = ["PK", "SK"]
+        [entity.warning]
+        table = "main"
+        key   = { PK = "WARNING#{id}", SK = "WARNING#{id}" }
+        wall  = "system"
+        [entity.warning.fields]
+        shop = { type = "string", max = 20 }
+        id   = { type = "string", max = 20 }
+        [entity.trail]
+        table = "main"
+        key   = { PK = "SHOP#{shop}", SK = "TRAIL#{id}" }
+        [entity.trail.fields]
+        shop   = { type = "string", max = 20 }
+        id     = { type = "ulid", default = "new" }
+        action = { type = "string", max = 100 }
+        actor  = { type = "string", max = 64 }
+        [access.trails]
+        entity = "trail"
+        "#,
+    );
+    let store = memory();
+    let nagaya = Nagaya::open(design, store.clone());
+    nagaya.ensure_tables().await.expect("the tables are made");
+    let ops = operator(&nagaya, "a shop does not pay");
+    for (id, shop) in [("w1", "s1"), ("w2", "system")] {
+        ops.create("warning", fields(json!({ "id": id, "shop": shop }))).await.expect("a warning");
+    }
+    let trails = entries(&tenant(&nagaya, "s1"), "trails").await;
+    assert_eq!(trails.iter().map(|entry| &entry["action"]).collect::<Vec<_>>(), ["warning.create"]);
+    let is_trail = |item: &&nagaya_store::Item| {
+        item.get("SK").and_then(Value::as_str).is_some_and(|key| key.starts_with("TRAIL#"))
+    };
+    assert_eq!(all(&store, "main").await.iter().filter(is_trail).count(), 1);
+    let log = ops.read_log(0, i64::MAX, None).await.expect("a page").entries;
+    let concerned: Vec<_> = log.iter().map(|entry| (entry.target.as_str(), entry.tenant.as_deref())).collect();
+    assert_eq!(concerned[..2], [("w1", Some("s1")), ("w2", None)]);
 }
 
 /// Two issuers may give the same user id to different people.

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use nagaya_store::Store;
 use nagaya_tenancy::{Error, ErrorKind, KeySet, List, Nagaya, SecretKey, Settings};
-use nagaya_testing::{InstrumentedStore, ManualClock};
+use nagaya_testing::{Call, Fault, InstrumentedStore, ManualClock};
 
 use crate::{
     common::design,
-    fault_stores::{all, memory},
+    fault_stores::{CrashPoint, all, crashing_at, memory},
     log_chain::{Log, TABLE, act, found, operator, server},
     time::NOON,
 };
@@ -112,4 +112,62 @@ async fn a_log_whose_key_is_lost_goes_on_where_an_operator_says_so() {
         let entries = operator(&next).read_log(0, i64::MAX, None).await.expect("a page").entries;
         assert_eq!(entries[2].action, "audit.continue");
     }
+}
+
+/// A writer has ended when the head held its entry, and before it was stored. Its key is lost.
+#[tokio::test]
+async fn a_log_that_goes_on_keeps_the_entry_that_is_in_its_head_only() {
+    let log = Log::open().await;
+    let (crashing, _) = crashing_at(&log.store, CrashPoint::After, 1);
+    crashing.declare_one_partition_per_set();
+    let crashing = server(&(crashing as Arc<dyn Store>), &log.clock, &[1]);
+    operator(&crashing).as_tenant("f-1").expect("a tenant").list(&List::by("todos_active")).await.expect_err("ended");
+    assert!(all(&log.store, TABLE).await.iter().all(|item| item.get("%action").is_none()), "it is in the head only");
+    let store = InstrumentedStore::new(Arc::clone(&log.store));
+    store.declare_one_partition_per_set();
+    let next = server(&(store as Arc<dyn Store>), &log.clock, &[9]);
+    assert!(operator(&next).continue_log().await.expect("a log"));
+    let report = operator(&next).verify_log(None).await.expect("a report");
+    assert_eq!(found(&report), ["unknownKey 1×1", "headChanged 2×1"]);
+}
+
+/// Whoever loses the race has written nothing, and is told so.
+#[tokio::test]
+async fn of_two_operators_who_continue_a_log_one_does() {
+    for one_partition in [false, true] {
+        let log = Log::open().await;
+        log.act(1).await;
+        let store = InstrumentedStore::new(Arc::clone(&log.store));
+        if one_partition {
+            store.declare_one_partition_per_set();
+        }
+        let faster = server(&log.store, &log.clock, &[9]);
+        let goes_first = move |_: &Call| {
+            let faster = faster.clone();
+            async move { assert!(operator(&faster).continue_log().await.expect("a log")) }
+        };
+        store.inject(Fault::run_before(goes_first).matching(Call::is_write).once());
+        let slower = server(&(store as Arc<dyn Store>), &log.clock, &[9]);
+        let error = operator(&slower).continue_log().await.expect_err("the other one was faster");
+        assert_eq!(error.code(), "contended", "{one_partition}");
+        let report = operator(&slower).verify_log(None).await.expect("a report");
+        assert_eq!(
+            (found(&report), report.entries),
+            (vec!["unknownKey 1×1".to_owned(), "headChanged 2×1".to_owned()], 3)
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_read_is_not_continued() {
+    let log = Log::open().await;
+    log.act(1).await;
+    let store = InstrumentedStore::new(Arc::clone(&log.store));
+    let nagaya = server(&(store.clone() as Arc<dyn Store>), &log.clock, &[1]);
+    let is_get = |call: &Call| matches!(call, Call::Get(..));
+    store.inject(Fault::fail_before(|| nagaya_store::Error::engine("the disk failed")).matching(is_get).once());
+    let error = operator(&nagaya).continue_log().await.expect_err("the store fails");
+    assert!(matches!(error.kind(), ErrorKind::Store(_)), "{error:?}");
+    let report = log.verify().await;
+    assert_eq!((found(&report), report.entries), (vec![], 2));
 }

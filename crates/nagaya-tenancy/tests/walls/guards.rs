@@ -312,15 +312,15 @@ async fn a_breach_is_logged_with_table_and_key() {
 
 /// Log output of this thread.
 #[derive(Clone, Default)]
-struct LogBuffer(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
 impl LogBuffer {
-    fn subscriber(&self) -> impl tracing::Subscriber + Send + Sync + use<> {
+    pub(crate) fn subscriber(&self) -> impl tracing::Subscriber + Send + Sync + use<> {
         let buffer = self.clone();
         tracing_subscriber::fmt().with_ansi(false).with_writer(move || buffer.clone()).finish()
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8(self.0.lock().expect("no panic").clone()).expect("text")
     }
 }

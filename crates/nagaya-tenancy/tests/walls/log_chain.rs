@@ -1,14 +1,15 @@
 //! The hash chain of the operator log reveals entries that were changed or removed.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use nagaya_embedded::EmbeddedStore;
 use nagaya_store::{Item, Key, Store, Value, Write, WriteSet};
 use nagaya_tenancy::{KeySet, List, LogHead, LogReport, Nagaya, Operator, Principal, Settings};
 use nagaya_testing::{InstrumentedStore, ManualClock};
+use serde_json::json;
 
 use crate::{
-    common::design,
+    common::{design, fields},
     fault_stores::{CrashPoint, all, crashing_at, interleaving, memory},
     time::{NOON, options},
 };
@@ -128,6 +129,57 @@ async fn a_changed_entry_is_found() {
         log.put(entry).await;
         assert_eq!(found(&log.verify().await), ["changed 2×1"], "{attribute}");
     }
+}
+
+/// The hash is about names, values, and where they are.
+#[tokio::test]
+async fn a_changed_form_of_an_entry_is_found() {
+    let log = Log::open().await;
+    let ids = ["01JV5T3M9Q0000000000000001", "01JV5T3M9Q0000000000000002"];
+    let head = json!({ "aggregateId": ids[0], "aggregateVersion": 1, "lastEventId": ids[1] });
+    operator(&log.nagaya).as_tenant("f-1").expect("a tenant").create("head", fields(head)).await.expect("a head");
+    let genuine = log.entry(1).await;
+    let with_changes = |change: fn(&mut BTreeMap<String, Value>)| {
+        let Some(Value::Map(mut changes)) = genuine.get("%changes").cloned() else { panic!("no changes") };
+        change(&mut changes);
+        genuine.clone().with("%changes", Value::Map(changes))
+    };
+    let mut renamed = genuine.clone();
+    let tenant = renamed.remove("%tenant").expect("it is recorded");
+    let reason = genuine.get("%reason").expect("it is recorded").clone();
+    let forged = [
+        ("an attribute of another name", renamed.with("%tenants", tenant)),
+        ("a text in a list", genuine.clone().with("%reason", Value::List(vec![reason]))),
+        (
+            "a field of another name",
+            with_changes(|changes| {
+                let last = changes.remove("lastEventId").expect("it is recorded");
+                changes.insert("lastEventNo".to_owned(), last);
+            }),
+        ),
+        (
+            "another value of a field",
+            with_changes(|changes| {
+                changes.insert("aggregateVersion".to_owned(), Value::Map([("new".to_owned(), 2.into())].into()));
+            }),
+        ),
+        (
+            "a value beside its field",
+            with_changes(|changes| {
+                let Some(Value::Map(last)) = changes.insert("lastEventId".to_owned(), Value::Map(BTreeMap::new()))
+                else {
+                    panic!("no last event")
+                };
+                changes.extend(last);
+            }),
+        ),
+    ];
+    for (forgery, forged) in forged {
+        log.put(forged).await;
+        assert_eq!(found(&log.verify().await), ["changed 1×1"], "{forgery}");
+    }
+    log.put(genuine).await;
+    assert_eq!(found(&log.verify().await), [""; 0]);
 }
 
 #[tokio::test]

@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use nagaya_embedded::EmbeddedStore;
-use nagaya_store::{Store, Value};
+use nagaya_store::{Item, Store, Value, Write, WriteSet};
 use nagaya_tenancy::{List, Nagaya, Settings};
-use nagaya_testing::{InstrumentedStore, ManualClock};
+use nagaya_testing::{Call, InstrumentedStore, ManualClock};
 
 use crate::{
     common::design,
@@ -116,6 +116,52 @@ async fn a_table_without_expiry_is_pruned() {
     assert_eq!(entries(&store).await, 100);
     let report = operator(&nagaya).verify_log(None).await.expect("a report");
     assert_eq!((found(&report), report.expired, report.entries), (vec![], 51, 101));
+}
+
+/// A set of a store whose sets cannot span partitions has one action.
+#[tokio::test]
+async fn entries_are_removed_in_sets_if_the_store_has_sets() {
+    for (one_partition, expected) in [(false, vec![17, 30, 4]), (true, vec![1; 51])] {
+        let (store, _, clock) = management(100).await;
+        let logged = InstrumentedStore::new(store);
+        if one_partition {
+            logged.declare_one_partition_per_set();
+        }
+        let nagaya = server(&(Arc::clone(&logged) as Arc<dyn Store>), &clock, "management/management", 100);
+        assert_eq!(nagaya.prune_operator_log().await.expect("it is pruned"), 51);
+        let sets: Vec<_> = logged.take(Call::is_write).iter().map(|set| set.writes().len()).collect();
+        assert_eq!(sets, expected, "{one_partition}");
+    }
+}
+
+/// Entries from before the chain, which expire by the retention of today.
+#[tokio::test]
+async fn a_call_removes_what_has_expired_from_the_beginning_and_goes_on_where_the_last_one_ended() {
+    let clock = ManualClock::at(NOON);
+    let store = InstrumentedStore::new(Arc::new(EmbeddedStore::in_memory(options(&clock)).expect("memory")));
+    let nagaya = server(&(Arc::clone(&store) as Arc<dyn Store>), &clock, "management/management", 1);
+    nagaya.ensure_tables().await.expect("the tables are made");
+    let entry = |at: i64| {
+        let key = Item::new().with("tenantId", "%audit-000694").with("id", format!("{at:014}"));
+        Write::put("auth", key.with("%at", at).with("%action", "user.read"))
+    };
+    let all: Vec<_> = (NOON..NOON + 10_250).map(entry).collect();
+    for set in all.chunks(100) {
+        store.write(set.iter().cloned().collect::<WriteSet>()).await.expect("they are written");
+    }
+    store.take_queries();
+    // The entries removed, and the pages read.
+    let prune = async || {
+        let removed = nagaya.prune_operator_log().await.expect("it is pruned");
+        (removed, store.take_queries().len())
+    };
+    // Thirteen spans of time before that of the entries are empty.
+    assert_eq!(prune().await, (0, 13 + 1 + 100), "the first page, and a hundred after it");
+    assert_eq!(prune().await, (0, 13 + 1 + 2), "the first page, and the last two of 103");
+    assert_eq!(prune().await, (0, 13 + 1 + 100), "and from the beginning again");
+    clock.advance(DAY + Duration::from_secs(11));
+    assert_eq!(prune().await, (10_250, 13 + 103 + 1), "all, and where the last call ended");
+    assert_eq!(entries(&(store as Arc<dyn Store>)).await, 0);
 }
 
 #[tokio::test]

@@ -206,15 +206,19 @@ impl Archive {
 
     async fn commit_move(&self, each: Move) -> Result<bool, Error> {
         let copy = self.put(&each);
-        let is_committed = match self.state().cross_partition() {
-            true => self.session.commit_if([copy, each.delete.clone()].into_iter().collect::<WriteSet>()).await?,
+        let failed = match self.state().cross_partition() {
+            true => self.session.unmet_conditions([copy, each.delete].into_iter().collect::<WriteSet>()).await?,
             // The copy comes first: until the entry is deleted it is in both places, and after a crash it moves again.
-            false => self.session.commit_if(copy).await? && self.session.commit_if(each.delete.clone()).await?,
+            false => match self.session.unmet_conditions(copy).await? {
+                failed if failed.is_empty() => return self.session.commit_if(each.delete).await,
+                failed => failed,
+            },
         };
-        if !is_committed {
-            self.warn_if_taken(&each).await?;
+        // The copy is the first write. If only the second one failed, another process has moved the entry meanwhile.
+        if failed.iter().any(|failed| failed.action == 0) {
+            self.report_taken(&each.copy);
         }
-        Ok(is_committed)
+        Ok(failed.is_empty())
     }
 
     /// The write of a copy, where nothing else is.
@@ -231,22 +235,17 @@ impl Archive {
         same.reduce(Condition::and).unwrap_or_else(|| self.archived.is_absent())
     }
 
-    /// Warns if something else has the place of a copy. Otherwise another process has moved the entry meanwhile.
-    async fn warn_if_taken(&self, Move { copy, is_moved, .. }: &Move) -> Result<(), Error> {
-        let Some(key) = self.archived.stored_key(copy) else { return Ok(()) };
-        let found = self.state().store.get(&self.archived.table, &key).await?;
-        if found.is_some_and(|found| !is_moved.is_satisfied_by(&found)) {
-            let (partition, sort) = self.state().key_in_logs(&self.archived, copy);
-            let (entity, table) = (self.archived.name(), &self.archived.table);
-            tracing::error!(
-                entity,
-                table,
-                partition,
-                sort,
-                "something else has the place of an audit entry in the archive"
-            );
-        }
-        Ok(())
+    /// Something else has the place of a copy.
+    fn report_taken(&self, copy: &Item) {
+        let (partition, sort) = self.state().key_in_logs(&self.archived, copy);
+        let (entity, table) = (self.archived.name(), &self.archived.table);
+        tracing::error!(
+            entity,
+            table,
+            partition,
+            sort,
+            "something else has the place of an audit entry in the archive"
+        );
     }
 
     /// An entry cannot move. It stays where it is, and must not keep the others from moving.
@@ -279,4 +278,31 @@ fn sets(moves: Vec<Move>, together: bool) -> Vec<Vec<Move>> {
         }
     }
     sets
+}
+
+#[cfg(test)]
+mod tests {
+    use nagaya_store::Key;
+
+    use super::*;
+
+    /// The sizes of the write sets of moves, each with a copy of so many bytes.
+    fn set_sizes(count: usize, bytes: usize, together: bool) -> Vec<usize> {
+        let each = |_| Move {
+            copy: Item::new().with("a", "x".repeat(bytes - 1)),
+            is_moved: Condition::exists("PK"),
+            delete: Write::delete("app", Key::new("p", "s")),
+        };
+        sets((0..count).map(each).collect(), together).iter().map(Vec::len).collect()
+    }
+
+    #[test]
+    fn a_set_has_at_most_half_the_actions_and_half_the_bytes_that_the_stores_accept() {
+        assert_eq!(set_sizes(0, 100, true), [0; 0]);
+        assert_eq!(set_sizes(50, 100, true), [50]);
+        assert_eq!(set_sizes(101, 100, true), [50, 50, 1]);
+        assert_eq!(set_sizes(17, SET_BYTES / 8, true), [8, 8, 1]);
+        assert_eq!(set_sizes(15, SET_BYTES / 8 + 1, true), [7, 7, 1]);
+        assert_eq!(set_sizes(3, 100, false), [1, 1, 1]);
+    }
 }

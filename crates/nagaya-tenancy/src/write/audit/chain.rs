@@ -194,7 +194,7 @@ impl Head {
 pub(in crate::write) fn link(state: &TenancyState, read: Option<&Head>, entries: &[LogEntry]) -> Vec<Write> {
     let key = state.settings.audit_keys.newest();
     let mut head = read.cloned().unwrap_or_else(Head::first);
-    let mut writes = Vec::with_capacity(entries.len() + 1);
+    let mut writes = Vec::new();
     for entry in entries {
         let item = entry_item(state, &head, entry, &key);
         head.number += 1;

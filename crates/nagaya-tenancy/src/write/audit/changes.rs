@@ -115,13 +115,33 @@ mod tests {
     }
 
     #[test]
-    fn deeply_nested_values_become_text() {
-        let mut deep = Json::from(1);
-        for _ in 0..30 {
-            deep = Json::Array(vec![deep]);
+    fn values_are_cut_only_if_they_are_too_long() {
+        let changed = Map::from_iter([("note".to_owned(), serde_json::json!({ "new": "x".repeat(100) }))]);
+        let whole = Json::Object(changed.clone());
+        let bytes = whole.to_string().len();
+        assert_eq!(bounded(changed.clone(), bytes), whole);
+        // Cut to 64 bytes, of which four may be one character.
+        assert_eq!(bounded(changed, bytes - 1)["note"]["new"], format!("{}…", "x".repeat(16)));
+        // The quotes count too.
+        for (text, expected) in [("x".repeat(14), "x".repeat(14)), ("x".repeat(15), "xxx…".to_owned())] {
+            let mut value = Json::from(text);
+            shorten(&mut value, 16);
+            assert_eq!(value, expected);
         }
-        shorten(&mut deep, 2_048);
-        assert!(deep.as_str().is_some_and(|text| text.ends_with('…')), "{deep}");
+    }
+
+    #[test]
+    fn deeply_nested_values_become_text() {
+        let lists = |depth: usize| (0..depth).fold(Json::from(1), |inner, _| Json::Array(vec![inner]));
+        let maps = |depth: usize| (0..depth).fold(Json::from(1), |inner, _| serde_json::json!({ "a": inner, "b": 1 }));
+        for nested in [lists, maps] {
+            let mut kept = nested(20);
+            shorten(&mut kept, 2_048);
+            assert_eq!(kept, nested(20));
+            let mut cut = nested(21);
+            shorten(&mut cut, 2_048);
+            assert!(cut.as_str().is_some_and(|text| text.ends_with('…')), "{cut}");
+        }
     }
 
     const DESIGN: &str = r#"

@@ -116,6 +116,15 @@ mod tests {
         let expiries = expiries(jumping);
         assert_eq!(expiries.0.len(), 1);
         assert!(expiries.have_expired(1, DAY) && !expiries.have_expired(1, DAY - 60));
+        let expiries = self::expiries([Some(DAY)]);
+        assert!(expiries.have_expired(1, DAY - CLOCK_GRACE) && !expiries.have_expired(1, DAY - CLOCK_GRACE - 1));
+    }
+
+    /// Logs are kept for years, and a server of any version reads them.
+    #[test]
+    fn what_never_expires_is_stored_without_a_time() {
+        let stored = expiries([None, Some(DAY)]).to_value();
+        assert_eq!(stored, Value::List(vec![1.into(), Value::Null, 2.into(), DAY.into()]));
     }
 
     #[test]
