@@ -116,10 +116,11 @@ impl CompiledEntity {
                 Scalar::Integer(number) => number.into(),
                 Scalar::Boolean(truth) => truth.into(),
             };
-            if text.is_empty() || values::is_dot_segment(text) || !values::is_valid(self.entity.field(path)?, &value) {
+            if values::is_dot_segment(text) || !values::is_valid(self.entity.field(path)?, &value) {
                 return None;
             }
         }
+        // An empty text is part of no key.
         let key = self.entity.key.render(&fields).ok()?;
         Some(Key::new(key.partition, key.sort))
     }
@@ -127,9 +128,8 @@ impl CompiledEntity {
     /// The partition of all items of a tenant, where the partition key is made of the tenant and nothing else.
     pub(crate) fn tenant_partition(&self, tenant: &str) -> Option<String> {
         let field = self.entity.tenant.as_deref().filter(|_| self.entity.wall == Wall::Key)?;
-        let template = &self.entity.key.partition;
-        let own = template.fields().all(|each| each == field);
-        if own { template.render(&[(field, tenant)]).ok() } else { None }
+        // Another field would be missing.
+        self.entity.key.partition.render(&[(field, tenant)]).ok()
     }
 
     /// Whether an item is stored in this partition, under the sort key that its fields give.

@@ -63,35 +63,39 @@ impl KeySet {
 
     /// The key to use.
     pub fn newest(&self) -> SecretKey {
-        self.reload_after(INTERVAL);
+        self.reload_after(INTERVAL, Instant::now());
         let keys = self.0.keys.read().unwrap_or_else(PoisonError::into_inner);
         keys.first().copied().unwrap_or_default()
     }
 
     /// The first result that one of the keys gives, the newest first.
     pub fn find<T>(&self, attempt: impl Fn(&SecretKey) -> Option<T>) -> Option<T> {
-        self.reload_after(INTERVAL);
+        self.find_at(Instant::now(), attempt)
+    }
+
+    fn find_at<T>(&self, now: Instant, attempt: impl Fn(&SecretKey) -> Option<T>) -> Option<T> {
+        self.reload_after(INTERVAL, now);
         let try_all = || {
             let keys = self.0.keys.read().unwrap_or_else(PoisonError::into_inner).clone();
             keys.iter().find_map(&attempt)
         };
-        try_all().or_else(|| if self.reload_after(SHORT_INTERVAL) { try_all() } else { None })
+        try_all().or_else(|| if self.reload_after(SHORT_INTERVAL, now) { try_all() } else { None })
     }
 
     /// Asks the source now, however short ago it was asked.
     pub(crate) fn reload(&self) {
-        self.reload_after(Duration::ZERO);
+        self.reload_after(Duration::ZERO, Instant::now());
     }
 
     /// Asks the source, if that was not done in this time; whether it was asked.
-    fn reload_after(&self, interval: Duration) -> bool {
+    fn reload_after(&self, interval: Duration, now: Instant) -> bool {
         let Some(source) = &self.0.source else { return false };
         {
             let mut asked = self.0.asked.lock().unwrap_or_else(PoisonError::into_inner);
-            if asked.elapsed() < interval {
+            if now.saturating_duration_since(*asked) < interval {
                 return false;
             }
-            *asked = Instant::now();
+            *asked = now;
         }
         if let Some(keys) = source().filter(|keys| !keys.is_empty()) {
             *self.0.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
@@ -131,5 +135,21 @@ mod tests {
         keys.forget_when_asked();
         assert!(find([3; 32]).is_some());
         assert!(find([1; 32]).is_none(), "it is forgotten");
+    }
+
+    #[test]
+    fn an_unknown_key_is_looked_for_after_a_tenth_of_a_second_and_a_known_one_after_a_second() {
+        let keys = KeySet::reloaded(vec![[1; 32]], || Some(vec![[2; 32]]));
+        let asked = *keys.0.asked.lock().expect("not poisoned");
+        let find =
+            |at: Duration, wanted: SecretKey| keys.find_at(asked + at, |key| (*key == wanted).then_some(())).is_some();
+        let moment = Duration::from_nanos(1);
+        assert!(!find(SHORT_INTERVAL - moment, [2; 32]), "the source was asked a moment ago");
+        assert!(find(INTERVAL - moment, [1; 32]), "it is known");
+        assert!(find(SHORT_INTERVAL, [2; 32]));
+
+        let keys = KeySet::reloaded(vec![[1; 32]], || Some(vec![[2; 32]]));
+        let asked = *keys.0.asked.lock().expect("not poisoned");
+        assert!(keys.find_at(asked + INTERVAL, |key| (*key == [1; 32]).then_some(())).is_none(), "it was replaced");
     }
 }

@@ -47,3 +47,18 @@ impl TenancyState {
         log_hash(&self.settings.log_keys.newest(), text)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_shown_as_twelve_digits_that_only_the_key_tells() {
+        let ann = log_hash(&[1; 32], "ann@example.com");
+        assert_eq!(ann.len(), 12);
+        assert!(ann.bytes().all(|digit| digit.is_ascii_hexdigit()), "{ann}");
+        assert_eq!(log_hash(&[1; 32], "ann@example.com"), ann);
+        assert_ne!(log_hash(&[1; 32], "bob@example.com"), ann);
+        assert_ne!(log_hash(&[2; 32], "ann@example.com"), ann);
+    }
+}

@@ -179,11 +179,9 @@ impl Serialize for Record {
         let mut map = serializer.serialize_map(None)?;
         for (name, value) in self.readable() {
             match value {
-                // The fast path for most values: no conversion to JSON.
-                Value::String(text) if !self.compiled.contains_secret(name) => {
-                    map.serialize_entry(name, text.as_str())?;
-                }
-                _ => map.serialize_entry(name, &self.open(name, value))?,
+                // The fast path for most values: no conversion to JSON. A secret inside a field is in a map or a list.
+                Value::String(text) => map.serialize_entry(name, text.as_str())?,
+                other => map.serialize_entry(name, &self.open(name, other))?,
             }
         }
         for (name, value) in self.added() {

@@ -92,3 +92,79 @@ impl Scope {
 pub(crate) fn is_per_tenant(wall: Wall) -> bool {
     matches!(wall, Wall::Key | Wall::Attribute)
 }
+
+#[cfg(test)]
+mod tests {
+    use nagaya_design::check;
+
+    use super::*;
+
+    const DESIGN: &str = r##"
+        name    = "market"
+        version = "1.0"
+
+        [tenant]
+        field = "shop"
+
+        [table.main]
+        key = ["PK", "SK"]
+
+        [entity.offer]
+        table = "main"
+        key   = { PK = "OFFER#{id}", SK = "OFFER#" }
+        wall  = "public"
+        names = "first-come"
+
+        [entity.offer.fields]
+        shop = { type = "string", max = 20 }
+        id   = { type = "string", max = 20 }
+
+        [entity.rate]
+        table  = "main"
+        key    = { PK = "RATES", SK = "RATE#{id}" }
+        wall   = "public"
+        tenant = false
+
+        [entity.rate.fields]
+        id = { type = "string", max = 20 }
+
+        [entity.order]
+        table = "main"
+        key   = { PK = "SHOP#{shop}", SK = "ORDER#{id}" }
+
+        [entity.order.fields]
+        shop = { type = "string", max = 20 }
+        id   = { type = "string", max = 20 }
+
+        [entity.case]
+        table  = "main"
+        key    = { PK = "CASES", SK = "CASE#{id}" }
+        wall   = "system"
+        tenant = false
+
+        [entity.case.fields]
+        id = { type = "string", max = 20 }
+    "##;
+
+    /// Handles of visitors have no writes; the wall does not rely on it.
+    #[test]
+    fn a_scope_writes_on_its_side_of_the_walls_only_and_a_visitor_nowhere() {
+        let checked = check(DESIGN, &[]);
+        let design = checked.design.unwrap_or_else(|| panic!("{:#?}", checked.diagnostics));
+        let tenant = Scope::Tenant("s1".into());
+        for (entity, readers, writers) in [
+            ("offer", [true, true, true], [true, false, false]),
+            ("rate", [true, true, true], [false, true, false]),
+            ("order", [true, false, false], [true, false, false]),
+            ("case", [false, true, false], [false, true, false]),
+        ] {
+            let entity = design.entity(entity).expect("it is declared above");
+            let compiled = CompiledEntity::new(&design, entity, "main".to_owned());
+            for (intent, expected) in [(Intent::Read, readers), (Intent::Create, writers), (Intent::Change, writers)] {
+                let scopes = [&tenant, &Scope::Operator, &Scope::Visitor];
+                let found = scopes.map(|scope| scope.authorize_entity(&compiled, intent).is_ok());
+                assert_eq!(found, expected, "{}: {intent:?} by a tenant, an operator, a visitor", entity.name);
+            }
+        }
+    }
+}

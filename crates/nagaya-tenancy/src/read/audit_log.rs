@@ -95,14 +95,13 @@ async fn log_page(
             let page = state.store.query(Query { after: after.take(), ..query }).await?;
             let kept = page.items.iter().filter(|item| !is_expired(state, item));
             entries.extend(kept.filter_map(LogEntry::from_item));
+            if entries.len() >= PAGE {
+                // The next page begins after this entry, be it the last one of its span or not.
+                let last = page.items.last().and_then(|item| operator_log_item_key(state, item));
+                return Ok((entries, last.map(|key| PagePosition { key, index_key: None })));
+            }
             match page.next {
-                Some(next) if entries.len() >= PAGE => return Ok((entries, Some(next))),
                 Some(next) => after = Some(next),
-                None if entries.len() >= PAGE && span < ended => {
-                    // The page is full, and the next one begins with the next span.
-                    let last = page.items.last().and_then(|item| operator_log_item_key(state, item));
-                    return Ok((entries, last.map(|key| PagePosition { key, index_key: None })));
-                }
                 None => break,
             }
         }

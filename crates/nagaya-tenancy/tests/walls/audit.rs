@@ -325,6 +325,12 @@ async fn an_operator_without_a_reason_reaches_nothing() {
         assert_eq!(ops.list(&List::by("tenants")).await.expect_err("no reason").code(), "no_reason");
         let record = ops.side_record("tenant", RecordOwner::System, "position").await;
         assert_eq!(record.expect_err("no reason").code(), "no_reason");
+        let records = ops.side_records("tenant", "", None, 1).await;
+        assert_eq!(records.expect_err("no reason").code(), "no_reason");
+        let records = within.side_records("tenant", "", None, 1).await;
+        assert_eq!(records.expect_err("no reason").code(), "no_reason");
+        let records = within.side_records_named("tenant", &["position".to_owned()]).await;
+        assert_eq!(records.expect_err("no reason").code(), "no_reason");
         assert_eq!(ops.list_log(0, 1).await.expect_err("no reason").code(), "no_reason");
         assert_eq!(ops.verify_log(None).await.expect_err("no reason").code(), "no_reason");
         assert_eq!(ops.continue_log().await.expect_err("no reason").code(), "no_reason");

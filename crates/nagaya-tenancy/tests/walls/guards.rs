@@ -388,6 +388,23 @@ async fn a_page_of_a_shared_partition_shows_no_items_of_others_and_skips_a_bound
     assert!(contains_condition(filter.as_ref(), &Condition::equal("shop", "s1")), "{filter:?}");
 }
 
+/// A cursor would tell that others have items behind the caller's last one.
+#[tokio::test]
+async fn a_page_that_only_items_of_others_follow_has_no_cursor() {
+    let (nagaya, _) = open(market()).await;
+    let (s1, s2) = (tenant(&nagaya, "s1"), tenant(&nagaya, "s2"));
+    let offer = |id: &str| fields(json!({ "id": id, "kind": "k" }));
+    for id in ["a1", "a2"] {
+        s1.create("offer", offer(id)).await.expect("an offer");
+    }
+    // More than are read at once.
+    for n in 0..110 {
+        s2.create("offer", offer(&format!("m{n:03}"))).await.expect("an offer");
+    }
+    let page = s1.list(&List::by("offers_of_kind").with("kind", "k").limit(2)).await.expect("a page");
+    assert_eq!((page.records.len(), page.next), (2, None));
+}
+
 /// Markers of tenants whose names are prefixes of each other, where the partition is not the tenant's.
 #[tokio::test]
 async fn values_are_unique_for_each_tenant_also_where_keys_do_not_contain_it() {

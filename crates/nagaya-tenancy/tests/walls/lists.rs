@@ -9,8 +9,8 @@ use std::{
 };
 
 use nagaya_design::{Design, check};
-use nagaya_store::Query;
-use nagaya_tenancy::{List, Nagaya, Page, Tenant, min_items_read};
+use nagaya_store::{Item, KeyValue, Query, SortCondition, Store as _, Write, WriteSet};
+use nagaya_tenancy::{ErrorKind, List, Nagaya, Page, Tenant, list_query, min_items_read};
 use nagaya_testing::InstrumentedStore;
 use serde_json::json;
 
@@ -59,6 +59,11 @@ entity = "place"
 
 [access.first_place]
 entity  = "place"
+returns = "one"
+
+[access.place_with_name]
+entity  = "place"
+filter  = "name = {name}"
 returns = "one"
 
 [access.steps_between]
@@ -131,6 +136,91 @@ async fn a_single_item_pattern_gives_one_item_and_no_cursor() {
     }
     let page = h1.list(&List::by("first_place").limit(3)).await.expect("a page");
     assert_eq!((ids(&page), page.next, page.count), (vec!["a".to_owned()], None, None));
+}
+
+/// Unlike a page, which ends after so many items that do not fit.
+#[tokio::test]
+async fn a_single_item_is_found_behind_any_number_of_others() {
+    let (_, h1, store) = open().await;
+    let place = |id: String| {
+        let item = Item::new().with("PK", "HOME#h1").with("SK", id.as_str()).with("home", "h1");
+        Write::put("places", item.with("id", id.as_str()).with("name", id.as_str()))
+    };
+    for hundred in 0..21 {
+        let set: WriteSet = (0..100).map(|n| place(format!("a{hundred:02}{n:02}"))).collect();
+        store.write(set).await.expect("places");
+    }
+    store.write(place("b".to_owned()).into()).await.expect("a place");
+    let page = h1.list(&List::by("place_with_name").with("name", "b")).await.expect("a page");
+    assert_eq!((ids(&page), page.next), (vec!["b".to_owned()], None));
+}
+
+/// No item can have such an id, so what is stored under it was not created as an item.
+#[tokio::test]
+async fn an_id_that_no_item_can_have_finds_nothing() {
+    let (_, h1, store) = open().await;
+    let too_long = "x".repeat(21);
+    for id in [".", "..", &too_long, "x"] {
+        let item = Item::new().with("PK", "HOME#h1").with("SK", id).with("home", "h1").with("id", id).with("name", "n");
+        store.write(Write::put("places", item).into()).await.expect("it is stored");
+    }
+    for id in [".", "..", &too_long, ""] {
+        assert_eq!(h1.get("place", &[id]).await.expect_err("no id").code(), "not_found", "{id}");
+    }
+    assert!(h1.get("place", &["x"]).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_parameter_has_to_be_a_value_of_its_field_unless_it_is_a_bound() {
+    let (_, h1, _) = open().await;
+    let wrong = List::by("steps_between").with("path", "x".repeat(21)).with("room", "r");
+    let refused = h1.list(&wrong).await.expect_err("neither is a parameter of the steps");
+    let ErrorKind::Invalid(problems) = refused.kind() else { panic!("{refused}") };
+    let paths: Vec<_> = problems.iter().map(|each| each.path.as_str()).collect();
+    assert_eq!(paths, ["path", "room"], "all errors are reported");
+    // A step has at most 999.
+    let bounds = List::by("steps_between").with("path", "p").with("from", "0").with("to", "2000");
+    assert!(h1.list(&bounds).await.is_ok());
+    let (_, h1) = scanner(1).await;
+    let [id] = ids(&h1.list(&List::by("scans")).await.expect("a page")).try_into().expect("a scan");
+    let found = h1.list(&List::by("scans_beginning_with").with("id", &id[..4])).await.expect("a beginning is no id");
+    assert_eq!(ids(&found), [id]);
+}
+
+/// What `nagaya explain` prints.
+#[test]
+fn a_list_is_shown_as_the_query_that_the_store_gets() {
+    let atlas = check(DESIGN, &[]).design.expect("a design");
+    let query = |list: List| list_query(&atlas, "", "h1", &list);
+    let places = query(List::by("places").limit(7)).expect("a list").expect("a query");
+    assert_eq!((places.partition, places.limit), (KeyValue::from("HOME#h1"), Some(7)));
+
+    // What is required and not given has its name in its place.
+    let steps = List::by("steps_between").with("from", "3");
+    for steps in [steps.clone(), steps.clone().with("to", "5")] {
+        let open = query(steps).expect("a list").expect("a query");
+        assert_eq!(open.partition, KeyValue::from("HOME#h1#<path>"));
+    }
+    let given = query(steps.clone().with("path", "p").with("to", "5")).expect("a list").expect("a query");
+    assert_eq!(given.partition, KeyValue::from("HOME#h1#p"));
+    assert_eq!(given.sort, SortCondition::Between("STEP#003".into(), "STEP#004".into()));
+    assert_eq!((given.filter, given.limit), (None, Some(100)));
+    // No key can match.
+    let range = |access: &str| List::by(access).with("path", "p").with("from", "1000").with("to", "2000");
+    assert_eq!(query(range("steps_between")).expect("a list"), None);
+    let count = List::by("steps_between_count").with("path", "p");
+    assert_eq!(query(count).expect("a list").expect("a query").limit, None);
+    for refused in [List::by("places").with("id", "a"), List::by("places").with("home", "h2")] {
+        assert_eq!(query(refused).expect_err("no parameter").code(), "invalid");
+    }
+
+    // One more than a page has, to know whether the tenant has more.
+    let scanner = check(SCANS, &[]).design.expect("a design");
+    let limit = |access| {
+        let query = list_query(&scanner, "", "h1", &List::by(access).limit(100)).expect("a list").expect("a query");
+        query.limit
+    };
+    assert_eq!((limit("scans"), limit("shared_scans")), (Some(100), Some(101)));
 }
 
 #[tokio::test]
@@ -233,6 +323,10 @@ entity = "scan"
 [access.shared_scans]
 entity = "scan"
 index  = "GSI1"
+
+[access.scans_beginning_with]
+entity = "scan"
+prefix = "id"
 
 [access.count_of_scans]
 entity  = "scan"

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use nagaya_embedded::EmbeddedStore;
 use nagaya_store::{Item, Key, Store, Value, Write, WriteSet};
 use nagaya_tenancy::{KeySet, List, LogHead, LogReport, Nagaya, Operator, Principal, Settings};
-use nagaya_testing::{InstrumentedStore, ManualClock};
+use nagaya_testing::{Call, Fault, InstrumentedStore, ManualClock};
 use serde_json::json;
 
 use crate::{
@@ -81,9 +81,12 @@ fn key(item: &Item) -> Key {
 
 /// A server with these keys, the newest first.
 pub(crate) fn server(store: &Arc<dyn Store>, clock: &ManualClock, keys: &[u8]) -> Nagaya {
+    Nagaya::open_with(design("todo/todo"), Arc::clone(store), settings(clock, keys))
+}
+
+fn settings(clock: &ManualClock, keys: &[u8]) -> Settings {
     let audit_keys = KeySet::new(keys.iter().map(|key| [*key; 32]).collect());
-    let settings = Settings { audit_keys, clock: clock.clock(), attempts: 200, ..Settings::default() };
-    Nagaya::open_with(design("todo/todo"), Arc::clone(store), settings)
+    Settings { audit_keys, clock: clock.clock(), attempts: 200, ..Settings::default() }
 }
 
 pub(crate) async fn act(nagaya: &Nagaya) {
@@ -325,10 +328,21 @@ async fn entries_from_before_the_chain_are_read_and_not_taken_for_tampered() {
     assert_eq!((found(&report), report.unchained), (vec![], 1));
     let entries = operator(&log.nagaya).read_log(0, i64::MAX, None).await.expect("a page").entries;
     assert_eq!((entries[0].number, entries[0].at), (None, NOON - 1));
-    // One that is younger than the chain did not come from a server that has the chain.
-    let younger = unchained(log.entry(1).await, NOON + 1);
-    log.put(younger).await;
-    assert_eq!(found(&log.verify().await), ["unchained -×1"]);
+    // The time of an entry that was changed says nothing about when the chain began.
+    let changed = log.entry(2).await;
+    log.remove(std::slice::from_ref(&changed)).await;
+    log.put(changed.clone().with("%at", NOON - 2).with("SK", format!("{:014}-2", NOON - 2))).await;
+    let report = log.verify().await;
+    assert_eq!((found(&report), report.unchained), (vec!["changed 2×1".to_owned()], 1));
+    log.remove(&[changed.clone().with("SK", format!("{:014}-2", NOON - 2))]).await;
+    log.put(changed).await;
+    // One that is not older than the chain did not come from a server that has the chain.
+    for at in [NOON, NOON + 1] {
+        let younger = unchained(log.entry(1).await, at);
+        log.put(younger.clone()).await;
+        assert_eq!(found(&log.verify().await), ["unchained -×1"]);
+        log.remove(&[younger]).await;
+    }
 }
 
 #[tokio::test]
@@ -389,10 +403,104 @@ async fn a_crash_at_any_write_leaves_a_chain_that_verifies() {
                 assert_eq!(found(&report), [""; 0], "{one_partition} {ends:?} {write}");
                 assert!(report.entries >= done + 2, "{one_partition} {ends:?} {write}");
                 if one_partition {
-                    let sets = next.take(nagaya_testing::Call::is_write);
+                    let sets = next.take(Call::is_write);
                     assert!(sets.iter().all(|set| set.writes().len() == 1));
                 }
             }
         }
     }
+}
+
+/// What others do to a log while it is verified, before its entries are read.
+async fn verify_while<F>(
+    retention: Duration,
+    noted: Option<&LogHead>,
+    act: impl Fn(Arc<dyn Store>, ManualClock) -> F + Send + Sync + 'static,
+) -> LogReport
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let log = Log::open().await;
+    log.act(3).await;
+    let store = InstrumentedStore::new(Arc::clone(&log.store));
+    let settings = Settings { audit_retention: retention, ..settings(&log.clock, &[1]) };
+    let verifying = Nagaya::open_with(design("todo/todo"), Arc::clone(&store) as Arc<dyn Store>, settings);
+    let (inner, clock) = (Arc::clone(&log.store), log.clock.clone());
+    let run = move |_: &Call| act(Arc::clone(&inner), clock.clone());
+    store.inject(Fault::run_before(run).matching(|call| matches!(call, Call::Query(_))).once());
+    operator(&verifying).verify_log(noted).await.expect("a report")
+}
+
+/// The entries with these numbers.
+async fn numbered(store: &Arc<dyn Store>, numbers: &[i64]) -> Vec<Item> {
+    let is_one = |item: &Item| numbers.iter().any(|number| item.get("%number") == Some(&(*number).into()));
+    all(store, TABLE).await.into_iter().filter(|item| item.get("%action").is_some() && is_one(item)).collect()
+}
+
+async fn remove_numbered(store: Arc<dyn Store>, numbers: &[i64]) {
+    let set: WriteSet = numbered(&store, numbers).await.iter().map(|item| Write::delete(TABLE, key(item))).collect();
+    assert_eq!(set.actions().len(), numbers.len());
+    store.write(set).await.expect("they are gone");
+}
+
+#[tokio::test]
+async fn entries_that_are_written_during_a_verification_are_no_finding() {
+    let report = verify_while(400 * DAY, None, |store, clock| async move {
+        let other = server(&store, &clock, &[1]);
+        act(&other).await;
+        act(&other).await;
+    })
+    .await;
+    assert_eq!((found(&report), report.entries, report.head.number), (vec![], 4, 4));
+}
+
+#[tokio::test]
+async fn the_last_entries_are_missed_also_if_they_are_removed_during_a_verification() {
+    let last = LogHead { number: 4, hash: "0".repeat(64) };
+    let remove = |store, _| async move { remove_numbered(store, &[3, 4]).await };
+    let report = verify_while(400 * DAY, None, remove).await;
+    assert_eq!((found(&report), report.entries, report.expired), (vec!["removed 3×2".to_owned()], 2, 0));
+    // A head that was noted before cannot be as new as the entry of the verification.
+    let report = verify_while(400 * DAY, Some(&last), remove).await;
+    assert_eq!(found(&report), ["removed 3×2", "notAsNoted 4×1"]);
+    // With such a retention the store may remove an entry at once.
+    let remove = |store, _| async move { remove_numbered(store, &[4]).await };
+    let report = verify_while(Duration::from_secs(1), None, remove).await;
+    assert_eq!((found(&report), report.entries, report.expired), (vec![], 3, 1));
+}
+
+#[tokio::test]
+async fn a_last_entry_with_another_hash_is_not_the_one_of_the_head() {
+    let report = verify_while(400 * DAY, None, |store, _| async move {
+        let last = numbered(&store, &[4]).await.remove(0);
+        store.write(Write::put(TABLE, last.with("%hash", "0".repeat(64))).into()).await.expect("it is written");
+    })
+    .await;
+    assert_eq!(found(&report), ["changed 4×1", "headReplaced 4×1"]);
+}
+
+/// A verification keeps few entries in memory, also of a log that somebody fills with gaps.
+#[tokio::test]
+async fn every_gap_of_a_log_with_very_many_is_counted() {
+    const ENTRIES: i64 = 10_100;
+    let log = Log::open().await;
+    log.act(1).await;
+    let span = log.entry(1).await.get("PK").expect("a key").clone();
+    for first in (1..=ENTRIES).step_by(100) {
+        let entry = |number: i64| {
+            let item = Item::new().with("PK", span.clone()).with("SK", format!("{NOON:014}-{number:016x}"));
+            Write::put(TABLE, item.with("%number", number).with("%action", "x").with("%at", NOON))
+        };
+        // With the odd numbers from 3 on.
+        let set: WriteSet = (first..first + 100).map(|at| entry(2 * at + 1)).collect();
+        log.store.write(set).await.expect("entries");
+    }
+    log.put(log.head().await.with("%number", 2 * ENTRIES + 1)).await;
+    let report = log.verify().await;
+    assert_eq!((report.entries, report.head.number), (1 + ENTRIES as u64 + 1, 2 * ENTRIES as u64 + 2));
+    let removed = report.findings.iter().filter(|finding| finding.kind.name() == "removed").count();
+    assert_eq!(removed, 1_000);
+    // Each of these entries is changed and has a gap before it. The verification follows a changed head, which is not about the entry
+    // before it.
+    assert_eq!(report.finding_count(), 2 * ENTRIES as u64 + 2);
 }

@@ -274,8 +274,33 @@ async fn the_pages_of_the_log_go_on_from_one_partition_to_the_next() {
             }
         }
         assert_eq!(count, first + 1, "{first}");
-        let mut none = operator.list_log(entries[0].at, entries[0].at).await.expect("a listing");
-        assert_eq!(none.next_page().await.expect("a page"), Some(Vec::new()));
-        assert_eq!(none.next_page().await.expect("the end"), None);
     }
+}
+
+/// Not every store accepts a range that ends before it begins.
+#[tokio::test]
+async fn a_period_without_an_instant_is_empty_and_not_looked_for() {
+    let clock = ManualClock::at(NOON);
+    let store = InstrumentedStore::new(Arc::new(EmbeddedStore::in_memory(options(&clock)).expect("memory")));
+    let log = Log::on(Arc::clone(&store) as Arc<dyn Store>, clock).await;
+    log.act(1).await;
+    for (from, to, queries) in [(NOON, NOON - 1, 0), (NOON, NOON, 0), (NOON, NOON + 1, 1)] {
+        let mut listing = operator(&log.nagaya).list_log(from, to).await.expect("a listing");
+        store.take_queries();
+        let page = listing.next_page().await.expect("a page").expect("the first one");
+        assert_eq!((page.len(), store.take_queries().len()), (queries, queries), "{from} {to}");
+        assert_eq!(listing.next_page().await.expect("the end"), None);
+    }
+}
+
+/// A head that was noted is of use as long as its entry is there.
+#[tokio::test]
+async fn a_noted_head_whose_entry_has_expired_has_to_be_noted_anew() {
+    let log = Log::open().await;
+    log.act(2).await;
+    let noted = log.verify().await.head;
+    let verify = async || operator(&log.nagaya).verify_log(Some(&noted)).await.expect("a report");
+    assert_eq!(found(&verify().await), [""; 0]);
+    log.clock.advance(401 * DAY);
+    assert_eq!(found(&verify().await), ["notedExpired 3×1"]);
 }

@@ -96,9 +96,13 @@ async fn no_way_to_read_a_record_shows_what_is_secret_in_its_maps_and_lists() {
 #[tokio::test]
 async fn what_a_record_does_not_show_cannot_be_taken_from_it() {
     let (_, mut read) = account().await;
-    read.restrict(&["label".to_owned()].into(), serde_json::Map::new());
+    assert!(!read.is_restricted());
+    read.restrict(&["label".to_owned()].into(), fields(json!({ "hint": "ask the owner" })));
     assert_eq!((read.json("login"), read.take("login")), (None, None));
     assert!(read.is_restricted());
+    let shown = json!({ "label": "Bank", "hint": "ask the owner" });
+    assert_eq!(Json::Object(read.to_json()), shown);
+    assert_eq!(serde_json::to_value(&read).expect("JSON"), shown);
     assert_eq!(read.take("label"), Some(json!("Bank")));
 }
 
@@ -112,6 +116,8 @@ async fn the_digest_of_a_record_does_not_depend_on_secrets() {
     assert_eq!(with_pin.digest(), read.digest());
     assert_ne!(with_pin, read, "records are equal with their secrets only");
     let with_label = update(json!({ "label": "Shop" })).await;
+    let with_longer_label = update(json!({ "label": "Shop of Bob" })).await;
+    assert_eq!(with_longer_label.size(), with_label.size() + " of Bob".len());
     assert_ne!(with_label.digest(), read.digest());
     assert_ne!(with_label, with_pin);
 }

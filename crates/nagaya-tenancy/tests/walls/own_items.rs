@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use nagaya_design::Verb;
-use nagaya_store::{Item, Key, Write};
+use nagaya_store::{Item, Key, Page, Write};
 use nagaya_tenancy::{Expected, List, Nagaya, Principal, Tenant};
 use nagaya_testing::{Call, Fault, InstrumentedStore, parse_design};
 use serde_json::json;
 
-use crate::{common::fields, fault_stores::memory};
+use crate::{
+    common::fields,
+    fault_stores::{all, memory},
+};
 
 const DESIGN: &str = r##"
 name    = "notes"
@@ -135,12 +138,18 @@ async fn an_item_of_another_user_cannot_be_read_listed_counted_or_referred_to() 
     assert_eq!(listed(&user(&nagaya, "editor", &["editor"]), List::by("diaries")).await.len(), 5);
     assert_eq!(ren.list(&List::by("diary_count")).await.expect("a count").count, Some(2));
 
-    // A page ends where the caller's own items end.
+    // A page ends where the caller's own items end, however many of others follow.
     let first = ren.list(&List::by("diaries").limit(1)).await.expect("a page");
     let cursor = first.next.expect("d4 follows");
     let last = ren.list(&List::by("diaries").limit(1).cursor(&cursor)).await.expect("a page");
     assert_eq!((last.records.len(), last.next), (1, None), "d5 is not ren's");
     assert!(hana.list(&List::by("diaries").limit(1).cursor(&cursor)).await.is_err(), "the cursor is ren's");
+
+    for n in 0..110 {
+        diary(&hana, &format!("e{n}")).await;
+    }
+    let both = ren.list(&List::by("diaries").limit(2)).await.expect("a page");
+    assert_eq!((both.records.len(), both.next), (2, None));
 
     let page = |id: &str| fields(json!({ "pageId": "p", "diaryId": id }));
     let hidden = ren.create("page", page("d1")).await.expect_err("it is hana's");
@@ -150,6 +159,25 @@ async fn an_item_of_another_user_cannot_be_read_listed_counted_or_referred_to() 
     // An item that others can refer to is deleted in another way.
     assert_eq!(ren.delete("diary", &["d1"], None).await.expect_err("it is hana's").code(), "not_found");
     ren.delete("diary", &["d4"], None).await.expect("it is ren's");
+}
+
+/// The store leaves out what is another user's; this is the second check.
+#[tokio::test]
+async fn an_item_of_another_user_that_the_store_returns_is_left_out() {
+    let inner = memory();
+    let store = InstrumentedStore::new(Arc::clone(&inner));
+    let nagaya = Nagaya::open(parse_design(DESIGN), Arc::clone(&store) as Arc<dyn nagaya_store::Store>);
+    nagaya.ensure_tables().await.expect("the tables are made");
+    let (hana, ren) = (user(&nagaya, "hana", &["writer"]), user(&nagaya, "ren", &["writer"]));
+    diary(&hana, "d1").await;
+    diary(&ren, "d2").await;
+    diary(&ren, "d3").await;
+    let mut returned = all(&inner, "main").await;
+    // It is about to be deleted.
+    returned[2].insert("%deleting", "now");
+    store.rewrite_pages(move |_, _| Page { items: returned.clone(), ..Page::default() });
+    assert_eq!(listed(&ren, List::by("diaries")).await, ["d2"]);
+    assert_eq!(ren.list(&List::by("diary_count")).await.expect("a count").count, Some(1));
 }
 
 /// Between the read and the write the item is deleted, and another user creates one under the same id.

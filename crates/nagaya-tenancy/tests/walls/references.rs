@@ -1,11 +1,15 @@
 //! Deleting items that others refer to: refused or cascading, whatever happens meanwhile.
 
-use nagaya_tenancy::{ErrorKind, List, Tenant};
+use std::sync::Arc;
+
+use nagaya_store::{Item, Key, KeyValue, Store, Write};
+use nagaya_tenancy::{ErrorKind, List, Nagaya, Tenant};
+use nagaya_testing::parse_design;
 use serde_json::json;
 
 use crate::{
     common::{fields, tenant},
-    fault_stores::{all, interleaving, lagging, memory},
+    fault_stores::{all, interleaving, lagging, logged, memory},
     studio::{TABLE, count, inconsistencies, invoice, open, project, task, team, text},
 };
 
@@ -210,4 +214,74 @@ async fn another_tenant_sees_and_loses_nothing() {
     assert_eq!(before, after);
     assert_eq!(t10.delete("team", &["b"], None).await.expect_err("another tenant's").code(), "not_found");
     assert_eq!(nagaya.breaches(), 0);
+}
+
+/// An index may still show an item where it was before it moved.
+#[tokio::test]
+async fn an_item_that_refers_to_another_one_meanwhile_is_kept() {
+    let logged = logged();
+    logged.declare_lagging_indexes();
+    let store: Arc<dyn Store> = logged.clone();
+    let nagaya = open(&store).await;
+    let t1 = tenant(&nagaya, "t1");
+    team(&t1, "a").await;
+    team(&t1, "b").await;
+    project(&t1, "a", "p").await;
+    let key = Key::new("TENANT#t1", "PROJECT#p");
+    let before = store.get(TABLE, &key).await.expect("a read").expect("a project");
+    t1.update("project", &["p"], fields(json!({ "teamId": "b" })), None).await.expect("it moves");
+    logged.rewrite_pages(move |query, mut page| {
+        if query.partition == KeyValue::from("TENANT#t1#TEAM#a") {
+            page.items.push(before.clone());
+        }
+        page
+    });
+    t1.delete("team", &["a"], None).await.expect("nothing refers to it");
+    assert_eq!(t1.get("project", &["p"]).await.expect("it is kept").text("teamId"), Some("b"));
+    assert_eq!(inconsistencies(&store).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn an_item_under_the_key_of_another_tenant_is_not_deleted_with_what_it_refers_to() {
+    let store = memory();
+    let nagaya = open(&store).await;
+    let t1 = tenant(&nagaya, "t1");
+    team(&t1, "a").await;
+    let planted = [
+        ("PK", "TENANT#t2"),
+        ("SK", "PROJECT#p"),
+        ("GSI1PK", "TENANT#t1#TEAM#a"),
+        ("GSI1SK", "PROJECT#p"),
+        ("tenantId", "t1"),
+        ("projectId", "p"),
+        ("teamId", "a"),
+        ("name", "p"),
+    ];
+    let planted: Item = planted.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+    store.write(Write::put(TABLE, planted).into()).await.expect("planted");
+    assert_eq!(t1.delete("team", &["a"], None).await.expect_err("planted").code(), "breach");
+    assert!(nagaya.breaches() > 0);
+    assert_eq!(count(&store, "PROJECT#").await, 1);
+}
+
+/// The items that refer to another one may be found by an index that operators list across tenants.
+#[tokio::test]
+async fn an_index_of_all_tenants_shows_a_deletion_the_items_of_its_own() {
+    let own = r##"{ GSI1PK = "TENANT#{tenantId}#PROJECT#{projectId}", GSI1SK = "TASK#{taskId}" }"##;
+    let of_all = r##"{ GSI1PK = "PROJECT#{projectId}", GSI1SK = "TENANT#{tenantId}#TASK#{taskId}", wall = "system" }"##;
+    let source = include_str!("studio.toml").replace(own, of_all);
+    assert!(source.contains(of_all));
+    let store = memory();
+    let nagaya = Nagaya::open(parse_design(&source), Arc::clone(&store));
+    nagaya.ensure_tables().await.expect("the tables are made");
+    let (t1, t2) = (tenant(&nagaya, "t1"), tenant(&nagaya, "t2"));
+    for t in [&t1, &t2] {
+        team(t, "a").await;
+        project(t, "a", "p").await;
+        task(t, "p", "x").await;
+    }
+    t1.delete("project", &["p"], None).await.expect("it goes with its task");
+    assert_eq!(t1.get("task", &["x"]).await.expect_err("it is gone").code(), "not_found");
+    assert!(t2.get("task", &["x"]).await.is_ok(), "another tenant's stays");
+    assert_eq!((nagaya.breaches(), inconsistencies(&store).await), (0, vec![]));
 }

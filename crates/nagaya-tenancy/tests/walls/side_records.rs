@@ -1,6 +1,6 @@
-//! Side records: each owner lists only its own.
+//! Side records: each owner lists only its own, and replaces what it has read.
 
-use nagaya_tenancy::{Nagaya, Principal, RecordOwner, Tenant};
+use nagaya_tenancy::{ErrorKind, Nagaya, Principal, RecordOwner, SideRecord, Tenant};
 use serde_json::json;
 
 use crate::common::{design, fields, open, tenant};
@@ -51,4 +51,24 @@ async fn check(nagaya: &Nagaya, entity: &str) {
 async fn a_tenants_side_records_are_listed_to_the_tenant_only() {
     check(&open(design("aiagent/single")).await, "agent").await;
     check(&open(design("kondate/kondate")).await, "creator_recipe").await;
+}
+
+#[tokio::test]
+async fn a_side_record_is_replaced_only_as_it_was_read() {
+    let nagaya = open(design("aiagent/single")).await;
+    let t1 = tenant(&nagaya, "t1");
+    let read = async || t1.side_record("agent", RecordOwner::Tenant, "a").await.expect("an answer").expect("a record");
+    let write = async |count: u64, read: Option<&SideRecord>| {
+        let fields = fields(json!({ "count": count, "said": "hello" }));
+        t1.change_set().side_record("agent", RecordOwner::Tenant, "a", Some(fields), read).commit().await
+    };
+    write(7, None).await.expect("it is new");
+    for revision in 1..=3 {
+        let record = read().await;
+        assert_eq!((record.revision(), record.number("count")), (revision, Some(6 + revision as u64)));
+        assert_eq!((record.text("said"), record.number("said"), record.number("other")), (Some("hello"), None, None));
+        write(7 + revision as u64, Some(&record)).await.expect("it is as it was read");
+        let late = write(0, Some(&record)).await.expect_err("it has changed");
+        assert!(matches!(late.kind(), ErrorKind::SideRecordConflict { name } if name == "a"), "{late}");
+    }
 }

@@ -135,8 +135,7 @@ impl<'v> Verification<'v> {
             is(&mut self.last_entry, &self.head.last);
         }
         if link.number > self.newest {
-            let found = (link.number, link.at);
-            self.first_after_head = self.first_after_head.filter(|first| *first < found).or(Some(found));
+            self.first_after_head = self.first_after_head.into_iter().chain([(link.number, link.at)]).min();
         }
         if link.number > self.head.number {
             return;
@@ -195,7 +194,8 @@ impl<'v> Verification<'v> {
             self.find(LogFindingKind::HeadReplaced, Some(number), Some(at));
         }
         if let Some(noted) = self.noted.filter(|_| self.noted_entry != Some(true)) {
-            let is_gone = self.noted_entry.is_none() && noted.number <= head.number;
+            // A head that was noted is older than this one, which is that of the verification.
+            let is_gone = self.noted_entry.is_none() && noted.number < head.number;
             let kind = if is_gone { LogFindingKind::NotedExpired } else { LogFindingKind::NotAsNoted };
             self.find(kind, Some(noted.number), None);
         }

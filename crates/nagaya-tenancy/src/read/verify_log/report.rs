@@ -155,4 +155,33 @@ mod tests {
         assert_eq!((kept.len(), further), (1_001, 4_000));
         assert_eq!(kept.iter().position(|finding| finding.kind == LogFindingKind::Removed), Some(7));
     }
+
+    #[test]
+    fn a_report_counts_the_findings_that_are_kept_and_the_others() {
+        let finding = || LogFinding { kind: LogFindingKind::Changed, number: Some(1), at: None, count: 1 };
+        let head = LogHead { number: 1, hash: String::new() };
+        let report = |findings, further_findings| LogReport {
+            entries: 1,
+            expired: 0,
+            unchained: 0,
+            head: head.clone(),
+            findings,
+            further_findings,
+        };
+        assert_eq!(report(vec![finding(), finding()], 3).finding_count(), 5);
+        assert_eq!(report(Vec::new(), 0).finding_count(), 0);
+    }
+
+    #[test]
+    fn a_noted_head_is_a_number_and_a_hash_of_64_digits() {
+        let hash = "0123456789ABCDEF".repeat(4);
+        let head = LogHead { number: 17, hash: hash.to_lowercase() };
+        assert_eq!(format!(" 17-{hash}\n").parse(), Ok(head));
+        for hash in [hash[1..].to_owned(), format!("{hash}0"), hash.replace('A', "g"), String::new()] {
+            assert!(format!("17-{hash}").parse::<LogHead>().is_err(), "{hash}");
+        }
+        for text in [hash.clone(), format!("-{hash}"), format!("x-{hash}"), format!("17{hash}")] {
+            assert!(text.parse::<LogHead>().is_err(), "{text}");
+        }
+    }
 }

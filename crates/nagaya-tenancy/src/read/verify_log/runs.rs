@@ -110,9 +110,10 @@ impl Runs {
     }
 }
 
-/// What is missing between the last entry of a run and the first one of the next run.
+/// What is missing between the last entry of a run and the first one of the next run; `None` before the first run. Between two runs
+/// something is always missing.
 fn gap(last: u64, next: u64, Start { at, expiries, .. }: Start) -> Option<Gap> {
-    let count = next.checked_sub(last + 1).filter(|count| *count > 0)?;
+    let count = next.checked_sub(last + 1)?;
     Some(Gap { number: last + 1, count, at: Some(at), expiries })
 }
 
@@ -161,11 +162,19 @@ mod tests {
             assert_eq!(runs(links).1, BTreeMap::from([("unlinked", 2)]));
         }
         assert_eq!(runs([link(1), link(2), foreign(), link(3)]).1, BTreeMap::from([("repeated", 1)]));
+        let links = [link(3), foreign(), link(1)];
+        let mut runs_of_three = Runs::default();
+        let found = links.into_iter().flat_map(|link| runs_of_three.add(link).findings);
+        assert_eq!(found.map(|(_, number, _)| number).collect::<Vec<_>>(), [3, 2], "those that do not follow");
         assert_eq!(runs([link(0)]).1, BTreeMap::from([("repeated", 1)]), "the first one has the number 1");
     }
 
     #[test]
     fn many_gaps_need_a_bounded_number_of_runs_and_each_is_reported_once() {
+        // Beside the run that the log begins with.
+        let most = MAX_RUNS as u64 - 1;
+        assert_eq!(runs((1..=most).map(|at| link(2 * at))).1, BTreeMap::new());
+        assert_eq!(runs((1..=most + 1).map(|at| link(2 * at))).1, BTreeMap::from([("gap", 1)]));
         let number = 3 * MAX_RUNS as u64;
         let (runs, found) = runs((1..=number).map(|at| link(2 * at)));
         assert!(runs.0.len() <= MAX_RUNS);
