@@ -203,8 +203,6 @@ impl Session {
                 }
                 Ok(())
             }
-            // The marker was the item's own and is gone: the item has changed meanwhile.
-            Some(OnFailure::ValueTaken(_)) if failed.current.is_none() => Ok(()),
             Some(OnFailure::ValueTaken(fields)) => Err(ErrorKind::NotUnique { fields: fields.clone() }.into()),
             Some(OnFailure::NoReference { field, entity }) => Err(Error::no_reference(field, entity)),
             Some(OnFailure::SideRecordChanged(name)) => {
