@@ -91,10 +91,9 @@ impl Session {
         if self.fit_together(&set, log) {
             return self.write_linked(&set, log).await;
         }
-        if !set.actions().is_empty() {
-            limits::check_write_set(&set)?;
-        }
-        // The entries come first: an entry without a change is better than a change without an entry.
+        // The entries come first: an entry without a change is better than a change without an entry. What cannot be written has
+        // none.
+        limits::check_write_set(&set)?;
         self.append_log(log).await?;
         failed_conditions(self.write(set).await)
     }
