@@ -190,6 +190,23 @@ async fn a_store_whose_write_sets_have_one_partition_deletes_as_well() {
     assert_eq!(nagaya.recover_deletions().await.expect("there is nothing to do"), 0);
 }
 
+/// The record is written before the mark, which loses a race.
+#[tokio::test]
+async fn a_store_whose_write_sets_have_one_partition_deletes_what_changes_meanwhile() {
+    let store = memory();
+    let limited = one_partition(&store);
+    let nagaya = open(&(Arc::clone(&limited) as Arc<dyn Store>)).await;
+    let t1 = tenant(&nagaya, "t1");
+    tasks(&t1, 3).await;
+    let t = t1.clone();
+    let late = meanwhile(&limited, updates("TEAM#a"), async move {
+        t.update("team", &["a"], fields(json!({ "name": "new" })), None).await.expect("it has no mark");
+    });
+    t1.delete("team", &["a"], None).await.expect("it goes");
+    assert_eq!(late.hits(), 1);
+    assert_eq!((count(&store, "TEAM#").await, count(&store, "TASK#").await), (0, 0));
+}
+
 /// The invoice comes after the check, so the marks have to be removed.
 #[tokio::test]
 async fn a_store_whose_write_sets_have_one_partition_undoes_deletions_as_well() {

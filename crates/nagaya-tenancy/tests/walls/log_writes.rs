@@ -15,6 +15,7 @@ use crate::{
     fault_stores::{all, logged, meanwhile, memory, one_partition},
     log_chain::{Log, act, found, operator, server},
     studio,
+    time::settings,
 };
 
 /// A store whose next writes fail because others write to the same items.
@@ -169,6 +170,29 @@ async fn a_store_whose_write_sets_have_one_partition_writes_entries_one_by_one()
     assert_eq!((with("action"), with("%action")), (4, 2));
 }
 
+/// 100 items are the most that are read at once; the head of the log is a write too.
+#[tokio::test]
+async fn an_operator_reads_100_items_at_once() {
+    let (within, entries) = studio_operator(&logged()).await;
+    let ids: Vec<_> = (0..100).map(|at| format!("f{at}")).collect();
+    let ids: Vec<_> = ids.iter().map(|id| [id.as_str()]).collect();
+    let wanted: Vec<_> = ids.iter().map(|id| ("folder", &id[..])).collect();
+    assert_eq!(within.get_many(&wanted).await.expect("an answer").len(), 100);
+    assert_eq!(entries().await, 100);
+}
+
+#[tokio::test]
+async fn entries_about_what_is_read_at_once_are_written_at_once() {
+    let store = logged();
+    let nagaya = Nagaya::open(nagaya_testing::parse_design(LEDGER), Arc::clone(&store) as Arc<dyn Store>);
+    nagaya.ensure_tables().await.expect("the tables are made");
+    let within = operator(&nagaya).as_tenant("b1").expect("a tenant");
+    let wanted: [(&str, &[&str]); 3] = [("account", &["a"]), ("account", &["b"]), ("account", &["c"])];
+    within.get_many(&wanted).await.expect("an answer");
+    let written: Vec<_> = store.take(Call::is_write).iter().map(|set| set.writes().len()).collect();
+    assert_eq!(written, [4, 3], "the entries of the operator log with its head, and those of the tenant");
+}
+
 fn puts(name: &'static str) -> impl Fn(&Write) -> bool {
     move |write| matches!(&write.action, WriteAction::Put { item } if item.get(name).is_some())
 }
@@ -180,7 +204,8 @@ async fn an_entry_that_the_store_refuses_is_an_error_unless_the_store_is_busy() 
         let log = Log::open().await;
         let store = InstrumentedStore::new(Arc::clone(&log.store));
         store.declare_one_partition_per_set();
-        let nagaya = server(&(Arc::clone(&store) as Arc<dyn Store>), &log.clock, &[1]);
+        let settings = Settings { audit_keys: [1; 32].into(), attempts: 3, ..settings(&log.clock) };
+        let nagaya = Nagaya::open_with(design("todo/todo"), Arc::clone(&store) as Arc<dyn Store>, settings);
         let within = operator(&nagaya).as_tenant("f-1").expect("a tenant");
         let list = List::by("todos_active");
         let fails = move || if is_busy { ErrorKind::Busy.into() } else { Error::engine("a broken disk") };
