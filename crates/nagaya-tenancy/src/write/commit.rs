@@ -243,9 +243,6 @@ fn dedupe_checks(writes: Vec<(Write, OnFailure)>) -> Vec<(Write, OnFailure)> {
     };
     let is_check = |(_, on_failure): &(Write, OnFailure)| matches!(on_failure, OnFailure::NoReference { .. });
     let (checks, mut kept): (Vec<_>, Vec<_>) = writes.into_iter().partition(is_check);
-    if checks.is_empty() {
-        return kept;
-    }
     let mut locations: Vec<_> = kept.iter().filter_map(location).collect();
     for check in checks {
         let Some(at) = location(&check).filter(|at| !locations.contains(at)) else { continue };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nagaya_store::{Error, Key, SortCondition, Store, Update, Write};
+use nagaya_store::{Error, ErrorKind, FailedCondition, Key, SortCondition, Store, Update, Write};
 use nagaya_tenancy::{Nagaya, Principal, Settings, Tenant};
 use nagaya_testing::{Call, Fault, InstrumentedStore, ManualClock, parse_design};
 use serde_json::json;
@@ -256,4 +256,47 @@ async fn a_record_without_a_mark_is_discarded_after_a_minute() {
         assert_eq!(nagaya.recover_deletions().await.expect("it is ended"), records, "{after}");
     }
     assert_eq!((count(&store, "TEAM#").await, count(&store, "TASK#").await), (1, 1));
+}
+
+#[tokio::test]
+async fn a_deletion_that_is_forbidden_writes_nothing() {
+    let store = logged();
+    let nagaya = open(&(Arc::clone(&store) as Arc<dyn Store>)).await;
+    let t1 = tenant(&nagaya, "t1");
+    tasks(&t1, 1).await;
+    invoice(&t1, "p", "i").await;
+    store.take_writes();
+    for (entity, id) in [("project", "p"), ("team", "a")] {
+        assert_eq!(t1.delete(entity, &[id], None).await.expect_err("an invoice").code(), "referenced");
+        assert_eq!(store.take_writes(), [], "{entity}");
+    }
+}
+
+/// Every write loses a race.
+#[tokio::test]
+async fn a_change_that_always_loses_gives_up_after_its_attempts() {
+    let store = logged();
+    let used = Arc::clone(&store) as Arc<dyn Store>;
+    tasks(&tenant(&open(&used).await, "t1"), 1).await;
+    let lost = || ErrorKind::ConditionFailed(vec![FailedCondition { action: 99, current: None }]).into();
+    let races = store.inject(Fault::fail_before(lost).matching(Call::is_write));
+    let endless = || Error::engine("it writes for ever");
+    store.inject(Fault::fail_before(endless).matching(Call::is_write).skip(6));
+    let nagaya = Nagaya::open_with(studio(), used, Settings { attempts: 3, ..Settings::default() });
+    let t1 = tenant(&nagaya, "t1");
+    let change = t1.update("project", &["p"], fields(json!({ "name": "new" })), None).await;
+    assert_eq!((change.expect_err("it loses").code(), races.hits()), ("contended", 3));
+    let deletion = t1.delete("team", &["a"], None).await;
+    assert_eq!((deletion.expect_err("it loses").code(), races.hits()), ("contended", 6));
+}
+
+/// Both need the same project.
+#[tokio::test]
+async fn two_items_of_a_change_set_can_refer_to_one() {
+    let nagaya = open(&memory()).await;
+    let t1 = tenant(&nagaya, "t1");
+    tasks(&t1, 0).await;
+    let task = |id: &str| fields(json!({ "taskId": id, "projectId": "p", "name": id }));
+    let set = t1.change_set().create("task", task("x")).create("task", task("y"));
+    assert_eq!(set.commit().await.expect("they are new").len(), 2);
 }
