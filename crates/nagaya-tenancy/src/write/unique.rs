@@ -29,15 +29,6 @@ impl Constraint {
         self.fields.iter().map(|field| values::lookup(item?, field)).collect()
     }
 
-    /// Whether an item has an address that is compared in another case than it was typed.
-    fn has_folded(&self, compiled: &CompiledEntity, item: Option<&Item>) -> bool {
-        self.fields.iter().any(|path| {
-            let text = item.and_then(|item| values::lookup(item, path)).and_then(Value::as_str);
-            let field = compiled.entity.field(path);
-            field.zip(text).is_some_and(|(field, text)| field.comparable(text) != text)
-        })
-    }
-
     /// The key of the marker of an item's values; `None` if the constraint does not apply to the item.
     fn marker(&self, compiled: &CompiledEntity, item: &Item) -> Option<Key> {
         if compiled.is_soft_deleted(item) || self.when.as_ref().is_some_and(|when| !when.is_satisfied_by(item)) {
@@ -86,17 +77,15 @@ pub(super) fn markers(compiled: &CompiledEntity, old: Option<&Item>, new: Option
         if let (Some(before), Some(owner)) =
             (before.clone().filter(|before| after.as_ref() != Some(before)), owner(old))
         {
-            // If the marker is not the item's own any more, the item has changed meanwhile. An item that is older than comparing
-            // addresses without case may have none.
+            // If the marker is another item's, the item has changed meanwhile. An item that is older than comparing addresses without
+            // case may have none.
             let own = Condition::equal(OWNER, owner);
-            let own = if constraint.has_folded(compiled, old) { own.or(compiled.is_absent()) } else { own };
-            let delete = Write::delete(&compiled.table, before).when(own);
+            let delete = Write::delete(&compiled.table, before).when(own.or(compiled.is_absent()));
             writes.push((delete, OnFailure::Replan));
         }
         if let (Some(after), Some(owner)) = (after, owner(new)) {
             let condition = match before.as_ref() == Some(&after) {
-                true if retyped => compiled.is_absent().or(Condition::equal(OWNER, owner.clone())),
-                true => Condition::equal(OWNER, owner.clone()),
+                true => compiled.is_absent().or(Condition::equal(OWNER, owner.clone())),
                 false => compiled.is_absent(),
             };
             let mut marker = compiled.internal_item(after).with(OWNER, owner);

@@ -9,7 +9,7 @@ use std::{
 use nagaya_embedded::EmbeddedStore;
 use nagaya_store::{Error, Item, Store, Value, Write, WriteAction};
 use nagaya_tenancy::{ArchiveStep, AuditArchiver, ErrorKind, List, Nagaya, Record, Tenant};
-use nagaya_testing::{Call, Fault, InstrumentedStore, ManualClock};
+use nagaya_testing::{Call, Fault, InstrumentedStore, ManualClock, parse_design};
 use serde_json::{Value as Json, json};
 
 use crate::{
@@ -426,4 +426,20 @@ async fn an_entry_that_cannot_be_written_stays_and_the_others_move() {
         refused.remove();
         assert_eq!(nagaya.archive_audits().await.expect("a run"), 1);
     }
+}
+
+#[tokio::test]
+async fn an_archived_entry_has_the_first_version_where_the_archive_has_versions() {
+    let clock = ManualClock::at(NOON);
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../systems/aiagent/design/single.toml");
+    let source = std::fs::read_to_string(path).expect("the design is there");
+    let source = source.replace("[entity.archived_audit]\n", "[entity.archived_audit]\nversion = \"version\"\n");
+    let nagaya = Nagaya::open_with(parse_design(&source), store(&clock, true), settings(&clock));
+    nagaya.ensure_tables().await.expect("the tables are made");
+    let t1 = tenant(&nagaya, "t1");
+    create_agents(&t1, 0..1).await;
+    clock.advance(31 * DAY);
+    assert_eq!(nagaya.archive_audits().await.expect("a run"), 1);
+    let page = t1.list(&List::by("archived_audits")).await.expect("a page");
+    assert_eq!(page.records.iter().map(Record::version).collect::<Vec<_>>(), [Some(1)]);
 }

@@ -1,9 +1,16 @@
 //! Changes of items without a version: what is expected is the record that was read.
 
+use std::sync::Arc;
+
+use nagaya_store::Store;
 use nagaya_tenancy::{Expected, Nagaya};
+use nagaya_testing::Call;
 use serde_json::json;
 
-use crate::common::{fields, open, tenant};
+use crate::{
+    common::{fields, open, tenant},
+    fault_stores::{logged, meanwhile},
+};
 
 const DESIGN: &str = r##"
 name    = "pantry"
@@ -20,6 +27,7 @@ table = "app"
 key   = { PK = "HOME#{home}", SK = "JAR#{name}" }
 
 [entity.jar.fields]
+label = { type = "string", max = 20, optional = true }
 home  = { type = "string", max = 20 }
 name  = { type = "string", max = 20 }
 grams = { type = "integer", min = 0, default = 0 }
@@ -84,4 +92,51 @@ async fn a_record_of_another_item_entity_or_tenant_is_not_what_is_expected() {
         let found = home.get(entity, &[name]).await.expect("it is there");
         assert_eq!(found.json("grams"), Some(json!(0)), "{entity} {name}");
     }
+}
+
+/// The write has the condition that the item is as it was read.
+#[tokio::test]
+async fn a_record_that_was_read_is_not_read_again() {
+    let store = logged();
+    let nagaya = Nagaya::open(nagaya_testing::parse_design(DESIGN), Arc::clone(&store) as Arc<dyn Store>);
+    nagaya.ensure_tables().await.expect("the tables are made");
+    let h1 = tenant(&nagaya, "h1");
+    let jar = h1.create("jar", fields(json!({ "name": "rice" }))).await.expect("a jar");
+    store.take(|_| true);
+    let jar = h1.update("jar", &["rice"], fields(json!({ "grams": 1 })), &jar).await.expect("it is as it was read");
+    h1.delete("jar", &["rice"], &jar).await.expect("it is as it was read");
+    let calls = store.take(|_| true);
+    assert!(calls.len() == 2 && calls.iter().all(Call::is_write), "{calls:?}");
+}
+
+#[tokio::test]
+async fn a_change_that_changes_nothing_writes_nothing() {
+    let store = logged();
+    let nagaya = Nagaya::open(nagaya_testing::parse_design(DESIGN), Arc::clone(&store) as Arc<dyn Store>);
+    nagaya.ensure_tables().await.expect("the tables are made");
+    let h1 = tenant(&nagaya, "h1");
+    h1.create("jar", fields(json!({ "name": "rice" }))).await.expect("a jar");
+    store.take_writes();
+    h1.update("jar", &["rice"], fields(json!({ "grams": 0 })), None).await.expect("it stays");
+    assert_eq!(store.take_writes(), []);
+}
+
+/// The record that the caller gets tells what the removed value was.
+#[tokio::test]
+async fn a_field_that_changes_before_it_is_removed_is_read_again() {
+    let store = logged();
+    let nagaya = Nagaya::open(nagaya_testing::parse_design(DESIGN), Arc::clone(&store) as Arc<dyn Store>);
+    nagaya.ensure_tables().await.expect("the tables are made");
+    let h1 = tenant(&nagaya, "h1");
+    h1.create("jar", fields(json!({ "name": "rice", "label": "old" }))).await.expect("a jar");
+    store.take(|_| true);
+    let other = h1.clone();
+    let late = meanwhile(&store, |_| true, async move {
+        other.update("jar", &["rice"], fields(json!({ "label": "new" })), None).await.expect("a change");
+    });
+    h1.update("jar", &["rice"], fields(json!({ "label": null })), None).await.expect("it is removed");
+    assert_eq!(late.hits(), 1);
+    let reads = store.take(|call| matches!(call, Call::Get(..)));
+    assert_eq!(reads.len(), 3, "one for the other change, and two because the first one lost the race");
+    assert!(h1.get("jar", &["rice"]).await.expect("a jar").get("label").is_none());
 }

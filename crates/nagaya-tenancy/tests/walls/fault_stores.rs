@@ -1,13 +1,13 @@
 //! Stores that crash at a write, whose indexes lag, or whose calls interleave.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
 use nagaya_embedded::{EmbeddedStore, Options};
-use nagaya_store::{Error, Item, Key, Scan, Store, Value, WriteAction};
+use nagaya_store::{Error, Item, Key, Scan, Store, Value, Write, WriteAction};
 use nagaya_testing::{Call, Fault, InjectedFault, InstrumentedStore};
 
 /// Whether a process crashes before its last write has an effect, or after it.
@@ -45,6 +45,47 @@ pub(crate) fn crashing_at(
     let last = store.inject(fail(ended).matching(Call::is_write).skip(write - 1).once());
     store.inject(Fault::fail_before(ended).matching(Call::is_write).skip(write));
     (store, last)
+}
+
+/// A store on this one that refuses write sets of several partitions.
+pub(crate) fn one_partition(store: &Arc<dyn Store>) -> Arc<InstrumentedStore> {
+    let store = InstrumentedStore::new(Arc::clone(store));
+    store.declare_one_partition_per_set();
+    let spans_partitions = |call: &Call| {
+        let partitions: HashSet<_> =
+            call.writes().iter().map(|write| (write.table.clone(), key_of(write).partition)).collect();
+        partitions.len() > 1
+    };
+    store.inject(Fault::fail_before(|| Error::invalid("several partitions")).matching(spans_partitions));
+    store
+}
+
+/// Does this work before the first write set with a matching write: another process is faster.
+pub(crate) fn meanwhile(
+    store: &InstrumentedStore,
+    matches: impl Fn(&Write) -> bool + Send + Sync + 'static,
+    work: impl Future<Output = ()> + Send + 'static,
+) -> InjectedFault {
+    let work = Mutex::new(Some(work));
+    let begin = move |_: &Call| {
+        let work = work.lock().expect("no panic").take();
+        async move {
+            if let Some(work) = work {
+                work.await;
+            }
+        }
+    };
+    store.inject(Fault::run_before(begin).matching(move |call| call.writes().iter().any(&matches)).once())
+}
+
+/// Whether a write deletes the item under this sort key.
+pub(crate) fn deletes(sort: &'static str) -> impl Fn(&Write) -> bool {
+    move |write| matches!(&write.action, WriteAction::Delete { key } if key.sort.to_string() == sort)
+}
+
+/// Whether a write updates the item under this sort key.
+pub(crate) fn updates(sort: &'static str) -> impl Fn(&Write) -> bool {
+    move |write| matches!(&write.action, WriteAction::Update { key, .. } if key.sort.to_string() == sort)
 }
 
 /// A store in memory whose indexes lag.
@@ -93,6 +134,15 @@ pub(crate) async fn all(store: &Arc<dyn Store>, table: &str) -> Vec<Item> {
         after = page.next;
         if after.is_none() {
             return items;
+        }
+    }
+}
+
+fn key_of(write: &Write) -> Key {
+    match &write.action {
+        WriteAction::Put { item } => key(item),
+        WriteAction::Update { key, .. } | WriteAction::Delete { key } | WriteAction::ConditionCheck { key } => {
+            key.clone()
         }
     }
 }

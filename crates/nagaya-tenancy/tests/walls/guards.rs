@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::{
     common::{design, fields, tenant},
-    fault_stores::logged,
+    fault_stores::{logged, meanwhile},
 };
 
 async fn open(design: Design) -> (Nagaya, Arc<InstrumentedStore>) {
@@ -180,6 +180,75 @@ async fn writes_behind_attribute_walls_have_the_tenant_as_a_condition() {
         }
         condition_of(&written, sort);
     }
+}
+
+/// Another tenant creates an item under the same key between the read and the write. The answer is that of a missing item, and does
+/// not contain the other one.
+#[tokio::test]
+async fn an_item_that_changes_its_tenant_meanwhile_is_not_found() {
+    let (nagaya, store) = open(market()).await;
+    let s1 = tenant(&nagaya, "s1");
+    let read = s1.create("order", fields(json!({ "id": "1", "number": "n" }))).await.expect("an order");
+    let order = store.get("main", &Key::new("ORDER#1", "ORDER#")).await.expect("a read").expect("an order");
+    let inner = Arc::clone(&store);
+    let late = meanwhile(&store, |_| true, async move {
+        inner.write(Write::put("main", order.with("shop", "s2")).into()).await.expect("it is written");
+    });
+    let refused = s1.update("order", &["1"], fields(json!({ "number": "m" })), &read).await.expect_err("it is of s2");
+    assert_eq!((refused.code(), late.hits()), ("not_found", 1), "{refused}");
+}
+
+/// Who could choose an id in a key space that tenants share could find out which ones are taken.
+#[tokio::test]
+async fn a_tenant_chooses_generated_ids_in_its_own_partition_only() {
+    let design = sound(
+        r##"
+        name    = "post"
+        version = "1.0"
+
+        [tenant]
+        field = "shop"
+
+        [table.main]
+        name = "main"
+        key  = ["PK", "SK"]
+
+        [entity.parcel]
+        table = "main"
+        key   = { PK = "PARCEL#{id}", SK = "PARCEL#" }
+        wall  = "attribute"
+
+        [entity.parcel.fields]
+        shop = { type = "string", max = 20 }
+        id   = { type = "ulid", default = "new" }
+
+        [entity.note]
+        table = "main"
+        key   = { PK = "SHOP#{shop}", SK = "NOTE#{id}" }
+
+        [entity.note.fields]
+        shop = { type = "string", max = 20 }
+        id   = { type = "ulid", default = "new" }
+
+        [entity.case]
+        table  = "main"
+        key    = { PK = "CASE#{id}", SK = "CASE#" }
+        wall   = "system"
+        tenant = false
+
+        [entity.case.fields]
+        id = { type = "ulid", default = "new" }
+        "##,
+    );
+    let (nagaya, _) = open(design).await;
+    let s1 = tenant(&nagaya, "s1");
+    let own = || fields(json!({ "id": "01KG9S5Q60T4N2Y8ZC3M7VXR1E" }));
+    let refused = s1.create("parcel", own()).await.expect_err("the store layer makes it");
+    assert_eq!(refused.to_string(), "`id` is made by the store layer; leave it out");
+    s1.create("parcel", fields(json!({}))).await.expect("a parcel");
+    s1.create("note", own()).await.expect("nobody else's are there");
+    let operator = nagaya.operator("a new case of theirs", &Principal::new("staff", "o-1"));
+    operator.create("case", own()).await.expect("operators see all cases");
 }
 
 #[tokio::test]

@@ -1,12 +1,16 @@
 //! Idempotency keys, and updates that expect the record that was read.
 
+use std::sync::Arc;
+
 use nagaya_embedded::EmbeddedStore;
+use nagaya_store::{Store, Value as Stored};
 use nagaya_tenancy::{ErrorKind, Expected, List, Nagaya, Principal, Record, Tenant};
-use nagaya_testing::ManualClock;
+use nagaya_testing::{ManualClock, parse_design};
 use serde_json::json;
 
 use crate::{
     common::{design, fields, open, tenant},
+    fault_stores::{all, memory, one_partition},
     time::{NOON, options, settings},
 };
 
@@ -127,4 +131,115 @@ async fn a_record_that_was_read_can_be_expected_also_without_a_version() {
     let read = f1.get("todo", &[&id[0]]).await.expect("a todo");
     let read = f1.update("todo", &[&id[0]], change("bread"), &read).await.expect("it is the one that was read");
     f1.delete("todo", &[&id[0]], Expected::from(&read)).await.expect("and again");
+}
+
+/// A table with expiry, another one, and one without.
+const SHOPS: &str = r##"
+name    = "shops"
+version = "1.0"
+
+[tenant]
+field = "shop"
+
+[table.first]
+name = "first"
+key  = ["PK", "SK"]
+ttl  = "gone"
+
+[table.last]
+name = "last"
+key  = ["PK", "SK"]
+ttl  = "gone"
+
+[table.plain]
+name = "plain"
+key  = ["PK", "SK"]
+
+[entity.cart]
+table = "first"
+key   = { PK = "SHOP#{shop}", SK = "CART#{id}" }
+
+[entity.cart.fields]
+shop = { type = "string", max = 20 }
+id   = { type = "string", max = 40, default = "new" }
+gone = { type = "timestamp", precision = "epoch", optional = true }
+
+[entity.visit]
+table = "last"
+key   = { PK = "SHOP#{shop}", SK = "VISIT#{id}" }
+
+[entity.visit.fields]
+shop = { type = "string", max = 20 }
+id   = { type = "string", max = 40, default = "new" }
+gone = { type = "timestamp", precision = "epoch", optional = true }
+
+[entity.order]
+table       = "plain"
+key         = { PK = "SHOP#{shop}", SK = "ORDER#{id}" }
+soft_delete = { at = "voidedAt" }
+
+[entity.order.fields]
+shop     = { type = "string", max = 20 }
+id       = { type = "string", max = 40, default = "new" }
+buyer    = { type = "string", max = 40, optional = true }
+voidedAt = { type = "timestamp", optional = true }
+"##;
+
+/// It expires with its key in a table with expiry. A store whose write sets have one partition cannot write it to another table.
+#[tokio::test]
+async fn the_record_of_a_key_is_in_a_table_with_expiry_where_possible() {
+    for (limited, entity, table) in [
+        (false, "cart", "first"),
+        (false, "visit", "last"),
+        (false, "order", "first"),
+        (true, "cart", "first"),
+        (true, "visit", "last"),
+        (true, "order", "plain"),
+    ] {
+        let store = memory();
+        let used = if limited { one_partition(&store) as Arc<dyn Store> } else { Arc::clone(&store) };
+        let clock = ManualClock::at(NOON);
+        let nagaya = Nagaya::open_with(parse_design(SHOPS), used, settings(&clock));
+        nagaya.ensure_tables().await.expect("the tables are made");
+        let s1 = tenant(&nagaya, "s1");
+        let create = || s1.change_set().create(entity, fields(json!({}))).idempotent("k", b"r").commit();
+        let first = create().await.expect("it is new");
+        assert_eq!(create().await.expect("the same"), first);
+        for other in ["first", "last", "plain"] {
+            let records: Vec<_> =
+                all(&store, other).await.into_iter().filter(|item| item.get("%results").is_some()).collect();
+            assert_eq!(records.len(), usize::from(other == table), "{limited} {entity} {other}");
+            let expiry = (other != "plain").then(|| Stored::from(NOON / 1_000 + 24 * 3_600));
+            assert!(records.iter().all(|record| record.get("gone") == expiry.as_ref()), "{records:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_in_a_table_without_expiry_is_free_after_its_time() {
+    let (store, clock) = (memory(), ManualClock::at(NOON));
+    let nagaya = Nagaya::open_with(parse_design(SHOPS), one_partition(&store), settings(&clock));
+    nagaya.ensure_tables().await.expect("the tables are made");
+    let s1 = tenant(&nagaya, "s1");
+    let create = || s1.change_set().create("order", fields(json!({}))).idempotent("k", b"r").commit();
+    let first = create().await.expect("it is new");
+    clock.set(NOON + 24 * 3_600_000 - 1);
+    assert_eq!(create().await.expect("the key is remembered"), first);
+    clock.set(NOON + 24 * 3_600_000);
+    assert_ne!(create().await.expect("another order"), first);
+}
+
+#[tokio::test]
+async fn the_record_of_a_key_has_no_data_and_a_soft_deleted_result_is_gone() {
+    let store = memory();
+    let nagaya = Nagaya::open(parse_design(SHOPS), Arc::clone(&store));
+    nagaya.ensure_tables().await.expect("the tables are made");
+    let s1 = tenant(&nagaya, "s1");
+    let order = || fields(json!({ "id": "o-1", "buyer": "Hanako" }));
+    let create = || s1.change_set().create("order", order()).idempotent("k", b"r").commit();
+    create().await.expect("it is new");
+    let shown = format!("{:?}", all(&store, "first").await);
+    assert!(shown.contains("o-1") && !shown.contains("Hanako"), "{shown}");
+    s1.delete("order", &["o-1"], None).await.expect("it goes");
+    assert_eq!(create().await.expect_err("it is deleted").code(), "result_deleted");
 }

@@ -10,6 +10,8 @@ mod audit;
 mod audit_keys;
 mod callers;
 mod common;
+mod deletion_races;
+mod deletion_steps;
 mod drafts;
 mod expected;
 mod fault_stores;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use nagaya_design::Verb;
-use nagaya_store::{Item, Key, Page, Write};
+use nagaya_store::{Item, Key, Page, Store, Write};
 use nagaya_tenancy::{Expected, List, Nagaya, Principal, Tenant};
-use nagaya_testing::{Call, Fault, InstrumentedStore, parse_design};
+use nagaya_testing::{InstrumentedStore, parse_design};
 use serde_json::json;
 
 use crate::{
     common::fields,
-    fault_stores::{all, memory},
+    fault_stores::{all, meanwhile, memory},
 };
 
 const DESIGN: &str = r##"
@@ -183,29 +183,37 @@ async fn an_item_of_another_user_that_the_store_returns_is_left_out() {
 /// Between the read and the write the item is deleted, and another user creates one under the same id.
 #[tokio::test]
 async fn an_item_that_changes_its_owner_meanwhile_is_not_changed() {
-    let inner = memory();
-    let store = InstrumentedStore::new(Arc::clone(&inner));
-    let nagaya = Nagaya::open(parse_design(DESIGN), Arc::clone(&store) as Arc<dyn nagaya_store::Store>);
+    for (version, expected) in [(1, None), (1, Some(1)), (7, Some(1))] {
+        let inner = memory();
+        let store = InstrumentedStore::new(Arc::clone(&inner));
+        let nagaya = Nagaya::open(parse_design(DESIGN), Arc::clone(&store) as Arc<dyn Store>);
+        nagaya.ensure_tables().await.expect("the tables are made");
+        let hana = user(&nagaya, "hana", &["writer"]);
+        hana.create("note", fields(json!({ "noteId": "n1" }))).await.expect("it is new");
+        let item = inner.get("main", &Key::new("TEAM#t1", "NOTE#n1")).await.expect("a read").expect("an item");
+        let item = item.with("authorId", "ren").with("version", version);
+        let late = meanwhile(&store, |_| true, async move {
+            inner.write(Write::put("main", item).into()).await.expect("it is written");
+        });
+        let patch = fields(json!({ "text": "b" }));
+        let refused = hana.update("note", &["n1"], patch, expected).await.expect_err("it is ren's now");
+        assert_eq!((refused.code(), late.hits()), ("not_found", 1), "{version} {expected:?}");
+    }
+}
+
+/// The answer to a repeated request shows nothing of another user's item.
+#[tokio::test]
+async fn a_repeated_request_does_not_find_an_item_of_another_user() {
+    let store = memory();
+    let nagaya = Nagaya::open(parse_design(DESIGN), Arc::clone(&store));
     nagaya.ensure_tables().await.expect("the tables are made");
     let hana = user(&nagaya, "hana", &["writer"]);
-    hana.create("note", fields(json!({ "noteId": "n1" }))).await.expect("it is new");
-    let mut item = inner.get("main", &Key::new("TEAM#t1", "NOTE#n1")).await.expect("a read").expect("an item");
-    item.insert("authorId", "ren");
-    let replaced = Arc::new(std::sync::Mutex::new(Some(item)));
-    store.inject(
-        Fault::run_before(move |_: &Call| {
-            let (inner, item): (_, Option<Item>) = (Arc::clone(&inner), replaced.lock().expect("a lock").take());
-            async move {
-                if let Some(item) = item {
-                    inner.write(Write::put("main", item).into()).await.expect("it is written");
-                }
-            }
-        })
-        .matching(Call::is_write)
-        .once(),
-    );
-    let patch = fields(json!({ "text": "b" }));
-    assert_eq!(hana.update("note", &["n1"], patch, None).await.expect_err("it is ren's now").code(), "not_found");
+    let create =
+        || hana.change_set().create("diary", fields(json!({ "diaryId": "d1" }))).idempotent("k", b"d1").commit();
+    create().await.expect("it is new");
+    let item = store.get("main", &Key::new("TEAM#t1", "DIARY#d1")).await.expect("a read").expect("an item");
+    store.write(Write::put("main", item.with("userId", "ren")).into()).await.expect("it is written");
+    assert_eq!(create().await.expect_err("it is ren's now").code(), "result_deleted");
 }
 
 #[test]

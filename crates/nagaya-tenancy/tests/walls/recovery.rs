@@ -55,6 +55,7 @@ async fn a_crash_at_any_write_is_recovered_completely() {
             }
             assert_eq!(inconsistencies(&store).await, [""; 0], "{ends:?} {writes}");
             let is_kept = t1.get("team", &["a"]).await.is_ok();
+            assert_eq!(is_kept, found.is_ok(), "what has begun is finished: {ends:?} {writes}");
             let left = (count(&store, "PROJECT#").await, count(&store, "TASK#").await, count(&store, "%unique").await);
             assert_eq!(left, if is_kept { (3, 180, 184) } else { (0, 0, 0) }, "{ends:?} {writes}");
             assert_eq!(again.recover_deletions().await.expect("there is nothing to do"), 0);

@@ -98,3 +98,14 @@ async fn only_delete_sets_the_soft_delete_mark() {
     let refused = acme.create("user", gone).await.expect_err("it would be gone at once");
     assert!(matches!(refused.kind(), ErrorKind::Invalid(problems) if problems[0].path == "isActive"), "{refused}");
 }
+
+/// By it a reader knows which changes of the design an item has seen.
+#[tokio::test]
+async fn a_new_item_has_the_schema_version_of_its_entity() {
+    let (store, _, acme) = management().await;
+    let made = acme.create("user", user("ann")).await.expect("a user");
+    let id = made.text("id").expect("an id");
+    let items = all(&store, "auth").await;
+    let stored = items.iter().find(|item| item.get("id").and_then(Value::as_str) == Some(id)).expect("it is stored");
+    assert_eq!(stored.get("schemaVersion").and_then(Value::as_str), Some("1.1"));
+}

@@ -44,15 +44,14 @@ impl Deletion<'_> {
         for _ in 0..PASSES {
             let Some(item) = self.marked_item().await? else { return Ok(false) };
             let delete_record = self.delete_record(Phase::Removing);
-            let together = self.session.state.cross_partition();
-            let (mut writes, log) = self.removal(self.compiled, self.key.clone(), item, None).await?;
-            if together {
-                writes.push(delete_record.clone());
-            }
-            if self.session.commit_logged_if(writes.into_iter().collect::<WriteSet>(), &log).await? {
-                if !together {
-                    self.session.commit_if(delete_record).await?;
-                }
+            let (writes, log) = self.removal(self.compiled, self.key.clone(), item, None).await?;
+            let set: WriteSet = writes.into_iter().collect();
+            let (set, after) = match self.session.state.cross_partition() {
+                true => (set.and(delete_record), WriteSet::new()),
+                false => (set, delete_record.into()),
+            };
+            if self.session.commit_logged_if(set, &log).await? {
+                self.session.commit_if(after).await?;
                 return Ok(true);
             }
         }
@@ -98,17 +97,15 @@ impl Deletion<'_> {
             let mut removals = Vec::with_capacity(page.items.len());
             for (key, item) in page.items {
                 // An item that refers to it in a circle is deleted at its own place.
-                if child.referenceable {
-                    let location = (child.table.clone(), key.clone());
-                    if !seen.insert(location.clone()) {
-                        continue;
-                    }
-                    if !self.remove_below(child, &item, seen).await? {
-                        return Ok(None);
-                    }
-                    // If its deletion loses a race, the next pass finds it again.
-                    seen.remove(&location);
+                let location = (child.table.clone(), key.clone());
+                if !seen.insert(location.clone()) {
+                    continue;
                 }
+                if !self.remove_below(child, &item, seen).await? {
+                    return Ok(None);
+                }
+                // If its deletion loses a race, the next pass finds it again.
+                seen.remove(&location);
                 let refers = referrer.still_refers(&item);
                 removals.push(self.removal(child, key, item, refers).await?);
             }

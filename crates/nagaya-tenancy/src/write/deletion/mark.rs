@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use nagaya_store::{Condition, Item, Key, Update, Write, WriteSet};
 
 use super::{
-    Blocker, Deletion, mark_of,
+    Deletion, mark_of,
     record::{self, DeletionRecord, Phase},
 };
 use crate::{
@@ -21,8 +21,8 @@ pub(super) enum MarkOutcome {
     Unmarked,
     /// Nothing forbids the deletion, and nothing new can.
     Clear,
-    /// Something forbids it.
-    Blocked(Blocker),
+    /// Something forbids it: items of this entity, or if there are none, another deletion.
+    Blocked(Option<String>),
     /// Another process has written the next phase.
     Superseded,
 }
@@ -62,7 +62,7 @@ enum Marked {
     Done,
     /// The item is gone, or no longer refers to what is deleted.
     Gone,
-    /// Another deletion has marked it.
+    /// The deletion with this token has marked it.
     ByOther(String),
     Superseded,
 }
@@ -135,7 +135,7 @@ impl Deletion<'_> {
             let mut next = Vec::new();
             for node in &level {
                 if let Some(by) = self.session.find_blocker(node, usize::MAX, &mut seen, &mut next).await? {
-                    return Ok(MarkOutcome::Blocked(Blocker::Referenced(by)));
+                    return Ok(MarkOutcome::Blocked(Some(by)));
                 }
             }
             let mut marked = Vec::with_capacity(next.len());
@@ -143,9 +143,7 @@ impl Deletion<'_> {
                 match self.mark_or_assist(&node).await? {
                     Marked::Done => marked.push(node),
                     Marked::Gone => {}
-                    Marked::ByOther(token) => {
-                        return Ok(MarkOutcome::Blocked(Blocker::Marked { entity: node.compiled, token }));
-                    }
+                    Marked::ByOther(_) => return Ok(MarkOutcome::Blocked(None)),
                     Marked::Superseded => return Ok(MarkOutcome::Superseded),
                 }
             }
@@ -213,24 +211,18 @@ impl Deletion<'_> {
         }
     }
 
-    /// Removes all marks, the farthest first, and last that of the item together with the record.
+    /// Removes all marks, the farthest first, and after that of the item the record.
     pub(super) async fn unmark_all(&self) -> Result<(), Error> {
         let unmark = |compiled: &CompiledEntity, key: &Key| {
             Write::update(&compiled.table, key.clone(), Update::new().remove(DELETING)).when(self.is_marked())
         };
-        let delete_record = self.delete_record(Phase::Restoring);
         if let Some(item) = self.marked_item().await? {
             for (compiled, key) in self.marked_items(item).await?.iter().rev() {
                 self.session.commit_if(unmark(compiled, key)).await?;
             }
-            let last = unmark(self.compiled, &self.key);
-            if self.session.state.cross_partition() {
-                self.session.commit_if(WriteSet::new().and(last).and(delete_record)).await?;
-                return Ok(());
-            }
-            self.session.commit_if(last).await?;
+            self.session.commit_if(unmark(self.compiled, &self.key)).await?;
         }
-        self.session.commit_if(delete_record).await?;
+        self.session.commit_if(self.delete_record(Phase::Restoring)).await?;
         Ok(())
     }
 

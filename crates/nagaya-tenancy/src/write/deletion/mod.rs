@@ -48,18 +48,11 @@ struct Deletion<'s> {
 enum Outcome {
     /// This call deleted the item.
     Removed,
-    /// The marks are removed and the item is back.
-    Restored(Option<Blocker>),
+    /// The marks are removed and the item is back. The entity of items that forbid the deletion; none if another deletion does, or if
+    /// another process found out.
+    Restored(Option<String>),
     /// Another process ended the deletion.
     Ended,
-}
-
-/// Why a deletion was abandoned.
-enum Blocker {
-    /// Items of this entity refer to the item.
-    Referenced(String),
-    /// An item that would be deleted too has the mark of another deletion.
-    Marked { entity: Arc<CompiledEntity>, token: String },
 }
 
 impl Session {
@@ -106,10 +99,7 @@ impl Session {
             begun = true;
             match deletion.run().await? {
                 Outcome::Removed => return Ok(()),
-                Outcome::Restored(Some(Blocker::Referenced(by))) => return Err(ErrorKind::Referenced { by }.into()),
-                Outcome::Restored(Some(Blocker::Marked { entity, token })) => {
-                    self.resume_by_token(&entity, &token, false).await?;
-                }
+                Outcome::Restored(Some(by)) => return Err(ErrorKind::Referenced { by }.into()),
                 Outcome::Restored(None) | Outcome::Ended => {}
             }
         }
@@ -186,7 +176,7 @@ impl Deletion<'_> {
                     MarkOutcome::Clear => drop(self.advance(Phase::Removing).await?),
                     MarkOutcome::Superseded => {}
                     MarkOutcome::Blocked(by) => {
-                        blocker = Some(by);
+                        blocker = by;
                         self.advance(Phase::Restoring).await?;
                     }
                 },
