@@ -210,7 +210,7 @@ actor  = { type = "string", min = 1, max = 64, immutable = true }
 #[tokio::test]
 async fn a_store_whose_write_sets_have_one_partition_writes_entries_one_by_one() {
     let store = memory();
-    let nagaya = Nagaya::open(nagaya_testing::parse_design(LEDGER), one_partition(&store));
+    let nagaya = Nagaya::open(parse_design(LEDGER), one_partition(&store));
     nagaya.ensure_tables().await.expect("the tables are made");
     let within = operator(&nagaya).as_tenant("b1").expect("a tenant");
     for handle in [nagaya.tenant(&Principal::new("b1", "u-1")).expect("a tenant"), within] {
@@ -237,7 +237,7 @@ async fn an_operator_reads_100_items_at_once() {
 #[tokio::test]
 async fn entries_about_what_is_read_at_once_are_written_at_once() {
     let store = logged();
-    let nagaya = Nagaya::open(nagaya_testing::parse_design(LEDGER), Arc::clone(&store) as Arc<dyn Store>);
+    let nagaya = Nagaya::open(parse_design(LEDGER), Arc::clone(&store) as Arc<dyn Store>);
     nagaya.ensure_tables().await.expect("the tables are made");
     let within = operator(&nagaya).as_tenant("b1").expect("a tenant");
     let wanted: [(&str, &[&str]); 3] = [("account", &["a"]), ("account", &["b"]), ("account", &["c"])];

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nagaya_design::Verb;
-use nagaya_store::{Item, Key, Page, Store, Write};
+use nagaya_store::{Key, Page, Store, Write};
 use nagaya_tenancy::{Expected, List, Nagaya, Principal, Tenant};
 use nagaya_testing::{InstrumentedStore, parse_design};
 use serde_json::json;
@@ -166,7 +166,7 @@ async fn an_item_of_another_user_cannot_be_read_listed_counted_or_referred_to() 
 async fn an_item_of_another_user_that_the_store_returns_is_left_out() {
     let inner = memory();
     let store = InstrumentedStore::new(Arc::clone(&inner));
-    let nagaya = Nagaya::open(parse_design(DESIGN), Arc::clone(&store) as Arc<dyn nagaya_store::Store>);
+    let nagaya = Nagaya::open(parse_design(DESIGN), Arc::clone(&store) as Arc<dyn Store>);
     nagaya.ensure_tables().await.expect("the tables are made");
     let (hana, ren) = (user(&nagaya, "hana", &["writer"]), user(&nagaya, "ren", &["writer"]));
     diary(&hana, "d1").await;
