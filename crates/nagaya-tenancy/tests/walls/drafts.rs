@@ -284,3 +284,47 @@ async fn an_item_under_an_older_key_keeps_it() {
     store.write(Write::put("main", foreign).into()).await.expect("planted");
     assert_eq!(h1.list(&list).await.expect_err("planted").code(), "breach");
 }
+
+/// The tenant is in a map of the item, which a patch could remove as a whole.
+#[tokio::test]
+async fn a_patch_cannot_remove_the_map_that_the_tenant_is_in() {
+    let design = parse_design(
+        r##"
+        name    = "desk"
+        version = "1.0"
+
+        [tenant]
+        field = "home"
+
+        [table.main]
+        key = ["PK", "SK"]
+
+        [entity.note]
+        table  = "main"
+        tenant = "made.home"
+        key    = { PK = "HOME#{made.home}", SK = "NOTE#{id}" }
+
+        [entity.note.fields]
+        id   = { type = "string", max = 20 }
+        text = { type = "string", max = 20, optional = true }
+
+        [entity.note.fields.made]
+        type = "map"
+
+        [entity.note.fields.made.fields]
+        home = { type = "string", max = 20 }
+        room = { type = "string", max = 20, optional = true }
+        "##,
+    );
+    let nagaya = Nagaya::open(design, memory_store(&ManualClock::at(START)));
+    nagaya.ensure_tables().await.expect("the tables are made");
+    let h1 = tenant(&nagaya, "h1");
+    let note = json!({ "id": "1", "made": { "room": "hall" }, "text": "Buy milk" });
+    let note = h1.create("note", fields(note)).await.expect("a note");
+    let id: Vec<_> = note.id();
+    let id: Vec<&str> = id.iter().map(|part| &**part).collect();
+    let removed = h1.update("note", &id, fields(json!({ "made": null })), None).await.expect_err("it is the tenant's");
+    assert!(problems(&removed).iter().any(|problem| problem.contains("cannot be changed")), "{removed:?}");
+    let changed = h1.update("note", &id, fields(json!({ "made": { "room": null } })), None).await.expect("a change");
+    assert_eq!(changed.to_json()["made"], json!({ "home": "h1" }));
+}
