@@ -96,3 +96,59 @@ fn make_files_private(directory: &Path) {
         tracing::warn!(%directory, %error, "other users may be able to read the data directory; chmod 700 it");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_locked_once_and_the_refusal_names_the_holder() {
+        let base = tempfile::tempdir().expect("a directory");
+        let lock = DirectoryLock::acquire(base.path()).expect("nobody has it open");
+        let refused = DirectoryLock::acquire(base.path()).expect_err("it is locked");
+        let own = format!("is in use by process {};", std::process::id());
+        assert!(is_in_use(&refused) && refused.to_string().contains(&own), "{refused}");
+        // The holder has not written its process id yet.
+        fs::write(base.path().join("lock"), "\n").expect("a file");
+        let refused = DirectoryLock::acquire(base.path()).expect_err("it is locked");
+        assert!(refused.to_string().contains("is in use by another process;"), "{refused}");
+        drop(lock);
+        drop(DirectoryLock::acquire(base.path()).expect("nobody has it open any more"));
+
+        let file = base.path().join("lock");
+        let other = DirectoryLock::acquire(&file).expect_err("it is a file");
+        assert!(!is_in_use(&other), "{other}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_files_of_a_directory_become_private_but_objects_and_what_a_link_leads_to() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let base = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| base.path().join(name);
+        for folder in ["store", "store/objects", "store/issuer"] {
+            fs::create_dir(path(folder)).expect("a folder");
+            fs::set_permissions(path(folder), fs::Permissions::from_mode(0o755)).expect("it is ours");
+        }
+        for file in ["other", "store/acknowledged", "store/issuer/keys.json", "store/objects/a"] {
+            fs::write(path(file), "text").expect("a file");
+            fs::set_permissions(path(file), fs::Permissions::from_mode(0o644)).expect("it is ours");
+        }
+        symlink(path("other"), path("store/link")).expect("a link");
+        make_files_private(&path("store"));
+        let expected = [
+            ("store", 0o700),
+            ("store/acknowledged", 0o600),
+            ("store/issuer", 0o700),
+            ("store/issuer/keys.json", 0o600),
+            ("store/objects", 0o700),
+            // Millions of objects would take long, and nobody else can enter their folder.
+            ("store/objects/a", 0o644),
+            ("other", 0o644),
+        ];
+        for (name, expected) in expected {
+            let mode = fs::metadata(path(name)).expect("it exists").permissions().mode() & 0o777;
+            assert_eq!(mode, expected, "{name}");
+        }
+    }
+}
