@@ -8,7 +8,8 @@ use std::{
 
 use nagaya_embedded::{
     BackupContent, BackupSource, EmbeddedStore, EncryptionKey, Keyring, Options, RestoreExtras, is_backup_damaged,
-    new_backup_id, restore_backups, verify_backup, verify_encrypted_backup, verify_objects, write_backup,
+    is_key_refused, new_backup_id, restore_backups, verify_backup, verify_encrypted_backup, verify_objects,
+    write_backup,
 };
 use nagaya_store::{
     Error, Item, Key, KeySchema, Query, StartPosition, Store as _, TableSpec, Update, Write, WriteSet,
@@ -107,12 +108,22 @@ async fn a_store_opens_only_with_its_key() {
     drop(open(&encrypted, Some(key(1))).expect("a new store"));
     drop(open(&plain, None).expect("a new store"));
 
-    let missing = refusal(&encrypted, None);
+    let refused = |directory: &Path, key: Option<EncryptionKey>| {
+        let error = open(directory, key).expect_err("it is refused");
+        assert!(is_key_refused(&error), "{error}");
+        let named = format!("{} does not open: ", directory.display());
+        error.to_string().strip_prefix(&named).map(str::to_owned).unwrap_or_else(|| panic!("{error}"))
+    };
+    let missing = refused(&encrypted, None);
     assert!(missing.contains(&key(1).id()) && missing.contains("--encryption-key-file"), "{missing}");
-    let other = refusal(&encrypted, Some(key(2)));
+    let other = refused(&encrypted, Some(key(2)));
     assert!(other.contains(&key(1).id()) && other.contains(&key(2).id()), "{other}");
-    let surplus = refusal(&plain, Some(key(1)));
+    let surplus = refused(&plain, Some(key(1)));
     assert!(surplus.contains("nagaya store encrypt"), "{surplus}");
+    let opened = open(&plain, None).expect("it opens");
+    let in_use = open(&plain, None).expect_err("it is open");
+    assert!(!is_key_refused(&in_use), "{in_use}");
+    drop(opened);
     drop(open(&encrypted, Some(key(1))).expect("it opens"));
     drop(open(&plain, None).expect("it opens"));
 }
