@@ -279,3 +279,50 @@ async fn a_file_opens_only_under_its_name_and_with_the_key() {
     let plain: Arc<Keyring> = Arc::default();
     assert_eq!(plain.seal("notes/a", b"text".to_vec()).expect("as it is"), b"text");
 }
+
+#[tokio::test]
+async fn a_backup_names_encrypted_objects_that_are_damaged_and_needs_the_key_of_all() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    let store = open(&path("store"), Some(key(1))).expect("a new store");
+    fill(&store, 0..1).await;
+    let objects = path("store/objects");
+    let put = |name: &str, changed: Option<usize>| {
+        let mut sealed = store.keyring().seal(name, SECRET.as_bytes().to_vec()).expect("it is sealed");
+        if let Some(at) = changed {
+            sealed[at] ^= 1;
+        }
+        fs::create_dir_all(objects.join(name).parent().expect("a folder")).expect("a folder");
+        fs::write(objects.join(name), sealed).expect("an object");
+    };
+    let named = format!("notes/b/{}", blake3::hash(SECRET.as_bytes()).to_hex());
+    put("notes/a/free", Some(40));
+    put(&named, Some(40));
+    put("notes/c/free", None);
+    let findings = verify_objects(&objects, &store.keyring(), &mut |_| {}).expect("they are read");
+    assert_eq!(findings.len(), 2, "{findings:?}");
+
+    let write = |file: &str, previous: Option<&_>, keyring: Option<&Keyring>| {
+        let (source, id) = (BackupSource::Store(&store), new_backup_id().expect("an id"));
+        let objects = Some(objects.as_path());
+        let content =
+            BackupContent { source, previous, objects, sealed_keys: None, id, encryption_key: Some(&key(1)), keyring };
+        write_backup(&path(file), content, &mut |_| {})
+    };
+    let full = write("full", None, None).expect("a backup");
+    assert_eq!((full.objects, full.damaged_objects), (3, vec!["notes/a/free".to_owned(), named]));
+
+    // What an earlier backup contains is not read again.
+    put("notes/c/free", Some(40));
+    let verified = verify_encrypted_backup(&path("full"), Some(&key(1)), &mut |_| {}).expect("it is intact");
+    let more = write("more", Some(&verified), None).expect("a backup");
+    assert!(!more.damaged_objects.contains(&"notes/c/free".to_owned()), "{more:?}");
+
+    // The store gets another key while a process has the former one.
+    let record = store.encryption_record().expect("a record").expect("it is encrypted");
+    let former = Keyring::from_record(&record, &key(1)).expect("the key is right");
+    store.change_key(key(2)).await.expect("another key");
+    put("notes/d/free", None);
+    let refused = write("later", None, Some(&former)).expect_err("its key is not known").to_string();
+    assert!(refused.contains("the key of the store was changed meanwhile"), "{refused}");
+}
