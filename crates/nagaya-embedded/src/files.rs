@@ -146,4 +146,22 @@ mod tests {
         assert!(output.status.success() && text.contains("1 passed"), "{text}");
         assert_eq!(left(), 0);
     }
+    /// The system refuses the path of a folder that is too deep.
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_below_that_cannot_be_synced_is_an_error() {
+        use rustix::fs::{Mode, OFlags, mkdirat, open};
+        let base = tempfile::tempdir().expect("a directory");
+        let mut folder = base.path().to_path_buf();
+        while folder.as_os_str().len() < 3_900 {
+            folder.push("f".repeat(150));
+        }
+        fs::create_dir_all(&folder).expect("folders");
+        fs::write(base.path().join("file"), "text").expect("a file");
+        sync_folders(base.path()).expect("they can be synced");
+        let opened = open(&folder, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).expect("a folder");
+        mkdirat(&opened, "n".repeat(200), Mode::RWXU).expect("a folder");
+        let failed = sync_folders(base.path()).expect_err("one cannot be synced");
+        assert_eq!(failed.kind(), io::ErrorKind::InvalidFilename);
+    }
 }
