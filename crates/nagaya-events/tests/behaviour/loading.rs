@@ -1,6 +1,6 @@
 //! A state is loaded from all of its events, with snapshots or without.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use nagaya_events::{Error, ErrorKind, Events, EventsOptions};
 use nagaya_store::{Item, Key, Store as _, Value, Write};
@@ -171,17 +171,26 @@ async fn events_with_a_missing_or_duplicate_version_are_not_loaded() {
 }
 
 #[tokio::test]
-async fn a_snapshot_of_the_last_event_is_used() {
+async fn a_snapshot_of_the_last_event_is_used_and_one_beside_it_is_not() {
     let app = App::new().await;
     let events = app.with_snapshots(10);
-    create_long_todo(&app, &events, 1, 10).await;
+    create_long_todo(&app, &events, 1, 9).await;
+    app.clock.advance(Duration::from_secs(1));
+    let last = events.execute(&app.family("f1"), &id(1), &Command::Number(10), &app.request()).await.expect("fine");
+    let last = last.latest.expect("an event").id;
     let kept = snapshot(&app, 1).await.expect("a snapshot");
     let Some(Value::Map(mut state)) = kept.get("state").cloned() else { panic!("{kept:?}") };
     let Some(Value::Map(inner)) = state.get_mut("state") else { panic!("{kept:?}") };
     inner.insert("applied".into(), 70.into());
-    app.write_directly(Write::put(EVENTS_TABLE, kept.with("state", Value::Map(state)))).await;
+    let wrong_state = kept.with("state", Value::Map(state));
+    app.write_directly(Write::put(EVENTS_TABLE, wrong_state.clone())).await;
     let believed = events.load(&app.family("f1"), &id(1)).await.expect("loaded");
     assert_eq!((believed.version, believed.state.applied), (10, 70));
+
+    let before = ulid::Ulid(ulid::Ulid::from_string(&last).expect("a ULID").0 - 1).to_string();
+    app.write_directly(Write::put(EVENTS_TABLE, wrong_state.with("lastEventId", before.as_str()))).await;
+    let loaded = events.load(&app.family("f1"), &id(1)).await.expect("loaded");
+    assert_eq!((loaded.version, loaded.state.applied), (10, 10), "it is of no event");
 }
 
 #[tokio::test]
