@@ -8,7 +8,9 @@ use std::{
 
 use nagaya_store::Error;
 use nagaya_store::files::temporary_path;
-pub(crate) use nagaya_store::files::{private_file, private_folder, replace_file as replace, sync_folder};
+pub(crate) use nagaya_store::files::{
+    parent_folder, private_file, private_folder, replace_file as replace, sync_folder,
+};
 
 /// Adds the path and the failed action to an I/O error.
 pub(crate) trait IoContext<T> {
@@ -45,11 +47,6 @@ pub(crate) fn exists(path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// The folder of a path; the current one if the path has only a name.
-pub(crate) fn parent_folder(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
 /// Takes the permissions of others from all files that this process creates from now on. fjall creates its files with the
 /// permissions that the umask leaves; without this call, only their directory keeps others away from them.
 pub fn keep_new_files_private() {
@@ -75,8 +72,7 @@ pub(crate) fn probe(folder: &Path) -> io::Result<()> {
     let path = temporary_path(&folder.join("probe"));
     let probed = (|| {
         let file = private_file().create_new(true).open(&path)?;
-        io::Write::write_all(&mut &file, &vec![1; BYTES])?;
-        file.sync_all()?;
+        io::Write::write_all(&mut &file, &vec![1; BYTES]).and_then(|()| file.sync_all())?;
         (0..PROBE_OPEN_FILES).map(|_| File::open(&path)).collect::<io::Result<Vec<_>>>().map(drop)
     })();
     // If it cannot be removed now, the next start removes it.
@@ -94,5 +90,78 @@ mod tests {
         assert_eq!(describe(&io::Error::other("No name is free")), "No name is free");
         let failed = Err::<(), _>(io::Error::from_raw_os_error(13)).context("open", Path::new("/x/y"));
         assert_eq!(failed.expect_err("it failed").to_string(), "cannot open /x/y: permission denied");
+    }
+    #[cfg(unix)]
+    #[test]
+    fn a_path_that_cannot_be_looked_at_is_an_error_and_a_broken_link_exists() {
+        let base = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| base.path().join(name);
+        fs::write(path("file"), "").expect("a file");
+        std::os::unix::fs::symlink(path("missing"), path("link")).expect("a link");
+        let found = ["file", "link", "missing"].map(|name| exists(&path(name)).expect("it is known"));
+        assert_eq!(found, [true, true, false]);
+        let below = path("file/below");
+        let unknown = exists(&below).expect_err("a file has no entries").to_string();
+        assert_eq!(unknown, format!("cannot access {}: not a directory", below.display()));
+    }
+
+    /// The only unit test that looks at the umask, because that belongs to the process.
+    #[cfg(unix)]
+    #[test]
+    fn new_files_are_private_once_that_was_asked_for() {
+        use rustix::{fs::Mode, process::umask};
+        let before = umask(Mode::WGRP);
+        keep_new_files_private();
+        assert_eq!(umask(before), Mode::RWXG | Mode::RWXO);
+    }
+
+    /// Makes this test binary the process with the full disk.
+    #[cfg(unix)]
+    const CHILD: &str = "NAGAYA_PROBED_DIRECTORY";
+
+    /// Not a test: the process that the test below starts, with a limit on the size of files.
+    #[cfg(unix)]
+    #[test]
+    fn the_process_that_probes_a_full_disk() {
+        let Some(folder) = std::env::var_os(CHILD) else { return };
+        let refused = probe(Path::new(&folder)).expect_err("files have to be small");
+        assert_eq!(refused.kind(), io::ErrorKind::FileTooLarge);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_on_a_full_disk_is_not_writable_and_nothing_is_left_in_it() {
+        let base = tempfile::tempdir().expect("a directory");
+        let left = || fs::read_dir(base.path()).expect("a folder").count();
+        probe(base.path()).expect("it is writable");
+        assert_eq!(left(), 0);
+        probe(&base.path().join("missing")).expect_err("there is no such folder");
+        // The limit acts like a full disk.
+        let limited = "trap '' XFSZ; ulimit -f 1000; \
+            exec \"$0\" --exact files::tests::the_process_that_probes_a_full_disk";
+        let this = std::env::current_exe().expect("this test has a path");
+        let child = std::process::Command::new("sh").args(["-c", limited]).arg(this).env(CHILD, base.path()).output();
+        let output = child.expect("a shell runs");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        assert_eq!(left(), 0);
+    }
+    /// The system refuses the path of a folder that is too deep.
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_below_that_cannot_be_synced_is_an_error() {
+        use rustix::fs::{Mode, OFlags, mkdirat, open};
+        let base = tempfile::tempdir().expect("a directory");
+        let mut folder = base.path().to_path_buf();
+        while folder.as_os_str().len() < 3_900 {
+            folder.push("f".repeat(150));
+        }
+        fs::create_dir_all(&folder).expect("folders");
+        fs::write(base.path().join("file"), "text").expect("a file");
+        sync_folders(base.path()).expect("they can be synced");
+        let opened = open(&folder, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).expect("a folder");
+        mkdirat(&opened, "n".repeat(200), Mode::RWXU).expect("a folder");
+        let failed = sync_folders(base.path()).expect_err("one cannot be synced");
+        assert_eq!(failed.kind(), io::ErrorKind::InvalidFilename);
     }
 }

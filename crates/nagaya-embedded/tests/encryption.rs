@@ -8,7 +8,8 @@ use std::{
 
 use nagaya_embedded::{
     BackupContent, BackupSource, EmbeddedStore, EncryptionKey, Keyring, Options, RestoreExtras, is_backup_damaged,
-    new_backup_id, restore_backups, verify_backup, verify_encrypted_backup, verify_objects, write_backup,
+    is_key_refused, new_backup_id, restore_backups, verify_backup, verify_encrypted_backup, verify_objects,
+    write_backup,
 };
 use nagaya_store::{
     Error, Item, Key, KeySchema, Query, StartPosition, Store as _, TableSpec, Update, Write, WriteSet,
@@ -107,12 +108,22 @@ async fn a_store_opens_only_with_its_key() {
     drop(open(&encrypted, Some(key(1))).expect("a new store"));
     drop(open(&plain, None).expect("a new store"));
 
-    let missing = refusal(&encrypted, None);
+    let refused = |directory: &Path, key: Option<EncryptionKey>| {
+        let error = open(directory, key).expect_err("it is refused");
+        assert!(is_key_refused(&error), "{error}");
+        let named = format!("{} does not open: ", directory.display());
+        error.to_string().strip_prefix(&named).map(str::to_owned).unwrap_or_else(|| panic!("{error}"))
+    };
+    let missing = refused(&encrypted, None);
     assert!(missing.contains(&key(1).id()) && missing.contains("--encryption-key-file"), "{missing}");
-    let other = refusal(&encrypted, Some(key(2)));
+    let other = refused(&encrypted, Some(key(2)));
     assert!(other.contains(&key(1).id()) && other.contains(&key(2).id()), "{other}");
-    let surplus = refusal(&plain, Some(key(1)));
+    let surplus = refused(&plain, Some(key(1)));
     assert!(surplus.contains("nagaya store encrypt"), "{surplus}");
+    let opened = open(&plain, None).expect("it opens");
+    let in_use = open(&plain, None).expect_err("it is open");
+    assert!(!is_key_refused(&in_use), "{in_use}");
+    drop(opened);
     drop(open(&encrypted, Some(key(1))).expect("it opens"));
     drop(open(&plain, None).expect("it opens"));
 }
@@ -267,4 +278,51 @@ async fn a_file_opens_only_under_its_name_and_with_the_key() {
     // A store that is not encrypted leaves files as they are.
     let plain: Arc<Keyring> = Arc::default();
     assert_eq!(plain.seal("notes/a", b"text".to_vec()).expect("as it is"), b"text");
+}
+
+#[tokio::test]
+async fn a_backup_names_encrypted_objects_that_are_damaged_and_needs_the_key_of_all() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    let store = open(&path("store"), Some(key(1))).expect("a new store");
+    fill(&store, 0..1).await;
+    let objects = path("store/objects");
+    let put = |name: &str, changed: Option<usize>| {
+        let mut sealed = store.keyring().seal(name, SECRET.as_bytes().to_vec()).expect("it is sealed");
+        if let Some(at) = changed {
+            sealed[at] ^= 1;
+        }
+        fs::create_dir_all(objects.join(name).parent().expect("a folder")).expect("a folder");
+        fs::write(objects.join(name), sealed).expect("an object");
+    };
+    let named = format!("notes/b/{}", blake3::hash(SECRET.as_bytes()).to_hex());
+    put("notes/a/free", Some(40));
+    put(&named, Some(40));
+    put("notes/c/free", None);
+    let findings = verify_objects(&objects, &store.keyring(), &mut |_| {}).expect("they are read");
+    assert_eq!(findings.len(), 2, "{findings:?}");
+
+    let write = |file: &str, previous: Option<&_>, keyring: Option<&Keyring>| {
+        let (source, id) = (BackupSource::Store(&store), new_backup_id().expect("an id"));
+        let objects = Some(objects.as_path());
+        let content =
+            BackupContent { source, previous, objects, sealed_keys: None, id, encryption_key: Some(&key(1)), keyring };
+        write_backup(&path(file), content, &mut |_| {})
+    };
+    let full = write("full", None, None).expect("a backup");
+    assert_eq!((full.objects, full.damaged_objects), (3, vec!["notes/a/free".to_owned(), named]));
+
+    // What an earlier backup contains is not read again.
+    put("notes/c/free", Some(40));
+    let verified = verify_encrypted_backup(&path("full"), Some(&key(1)), &mut |_| {}).expect("it is intact");
+    let more = write("more", Some(&verified), None).expect("a backup");
+    assert!(!more.damaged_objects.contains(&"notes/c/free".to_owned()), "{more:?}");
+
+    // The store gets another key while a process has the former one.
+    let record = store.encryption_record().expect("a record").expect("it is encrypted");
+    let former = Keyring::from_record(&record, &key(1)).expect("the key is right");
+    store.change_key(key(2)).await.expect("another key");
+    put("notes/d/free", None);
+    let refused = write("later", None, Some(&former)).expect_err("its key is not known").to_string();
+    assert!(refused.contains("the key of the store was changed meanwhile"), "{refused}");
 }

@@ -47,10 +47,9 @@ impl Feed {
     pub fn new(design: &nagaya_design::Design, aggregate: &str) -> Result<Self, Error> {
         let layout = Layout::from_design(design, aggregate)?;
         let by_tenant = |access: &&nagaya_design::AccessPattern| {
-            let parameters = design.parameters(access);
-            access.mapping.is_some()
-                && matches!(&access.bound, nagaya_design::SortBound::Range(field) if field == "eventId")
-                && parameters.iter().all(|parameter| parameter.from_token || !parameter.required)
+            // Without an index, the id of the aggregate is required too.
+            matches!(&access.bound, nagaya_design::SortBound::Range(field) if field == "eventId")
+                && design.parameters(access).iter().all(|parameter| parameter.from_token || !parameter.required)
         };
         let of_tenant = design.access_patterns_of(&layout.events).find(by_tenant).map(|access| access.name.clone());
         let (events, running) = (broadcast::channel(LISTENER_CAPACITY).0, Arc::new(watch::channel(false).0));

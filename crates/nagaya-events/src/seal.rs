@@ -4,7 +4,7 @@
 //! stored encrypted. When the key is destroyed, the events and their hash chain stay, and the personal fields are shown as
 //! erased.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map::Entry};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD as BASE64};
 use chacha20poly1305::{
@@ -64,11 +64,11 @@ pub(crate) async fn open(layout: &Layout, tenant: &Tenant, events: &mut [Recorde
         let sealed: Vec<_> =
             event.raw.data.iter().filter_map(|(name, value)| Some((name.clone(), Sealed::read(value)?))).collect();
         for (name, sealed) in sealed {
-            if !keys.contains_key(&sealed.of) {
-                keys.insert(sealed.of.clone(), find_keys(layout, tenant, &sealed.of).await?);
-            }
-            let key = keys.get(&sealed.of).and_then(|keys| keys.iter().find(|key| fingerprint(key) == sealed.by));
-            let value = match key {
+            let found = match keys.entry(sealed.of.clone()) {
+                Entry::Occupied(found) => found.into_mut(),
+                Entry::Vacant(missing) => missing.insert(find_keys(layout, tenant, &sealed.of).await?),
+            };
+            let value = match found.iter().find(|key| fingerprint(key) == sealed.by) {
                 Some(key) => sealed.open(key, event, &name)?,
                 None => {
                     event.erased = true;
@@ -230,5 +230,49 @@ async fn find_keys(layout: &Layout, tenant: &Tenant, user: &str) -> Result<Vec<K
         Ok(_) => Ok(keys.unwrap_or_default()),
         Err(error) if error.is_not_found() => Ok(Vec::new()),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RawEvent;
+
+    fn event(tenant: &str, aggregate: &str, id: &str) -> RecordedEvent {
+        let raw = RawEvent { event_type: "Written".to_owned(), version: 1, data: Map::new() };
+        let (tenant, aggregate, id) = (tenant.to_owned(), aggregate.to_owned(), id.to_owned());
+        RecordedEvent { tenant, aggregate, version: 1, id, raw, metadata: Map::new(), erased: false }
+    }
+
+    #[test]
+    fn a_value_opens_only_where_it_was_sealed() {
+        let (key, value) = ([7; 32], Json::from("Dear Bob"));
+        let place = (event("h-1", "a", "1"), "text");
+        let sealed = seal_value(&key, "ann", &place.0, place.1, &value).expect("it is sealed");
+        let sealed = Sealed::read(&sealed).expect("it is sealed");
+        assert_eq!(sealed.open(&key, &place.0, place.1).expect("it opens"), value);
+        // Also where the parts of the place are the same text together.
+        let others = [
+            (event("h-", "1a", "1"), "text"),
+            (event("h-1", "a1", ""), "text"),
+            (event("h-1", "", "a1"), "text"),
+            (event("h-1", "a", "1t"), "ext"),
+            (event("h-2", "a", "1"), "text"),
+            (event("h-1", "a", "1"), "words"),
+        ];
+        for (event, field) in others {
+            let refused = sealed.open(&key, &event, field).expect_err("it is another place");
+            assert_eq!(refused.code(), "damaged", "{event:?} {field}");
+        }
+    }
+
+    #[test]
+    fn the_same_value_is_sealed_with_another_nonce_each_time() {
+        let event = event("h-1", "a", "1");
+        let nonces = [(); 2].map(|()| {
+            let sealed = seal_value(&[7; 32], "ann", &event, "text", &"Dear Bob".into()).expect("it is sealed");
+            Sealed::read(&sealed).expect("it is sealed").bytes[..NONCE_BYTES].to_vec()
+        });
+        assert_ne!(nonces[0], nonces[1]);
     }
 }

@@ -1,15 +1,22 @@
 //! Personal fields of events are erased by destroying their key; the events stay complete.
 
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
-use nagaya_design::check;
+use nagaya_design::{Design, check};
 use nagaya_embedded::{EmbeddedStore, Options as Store};
 use nagaya_events::{
-    CommandRequest, Context, Decide, ERASED, Error, Events, EventsOptions, Evolve, Inspector, Item, Processor,
+    CommandRequest, Context, Decide, ERASED, Error, Events, EventsOptions, Evolve, Feed, Inspector, Item, Processor,
     ProcessorOptions, Projection, RecordedEvent,
 };
-use nagaya_store::{Scan, Store as _};
+use nagaya_store::{Key, Scan, Store as _};
 use nagaya_tenancy::{IdGenerator, Nagaya, Principal, Tenant};
+use nagaya_testing::{Call, Fault, InstrumentedStore};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
@@ -21,8 +28,9 @@ version = "1.0"
 field = "home"
 
 [table.events]
-key    = ["PK", "SK"]
-stream = true
+key        = ["PK", "SK"]
+index.GSI1 = ["GSI1PK", "GSI1SK"]
+stream     = true
 
 [table.list]
 key = ["PK", "SK"]
@@ -36,6 +44,7 @@ projections = ["letter"]
 
 [aggregate.letter.event]
 Written = { text = { type = "string", max = 500, personal = true }, words = { type = "integer", personal = true }, draft = { type = "boolean" } }
+Noted   = { urgent = { type = "boolean", personal = true }, tags = { type = "list", max = 5, items = { type = "string", max = 50 }, personal = true }, places = { type = "map", max = 500, personal = true } }
 Sent    = {}
 
 [entity.event]
@@ -44,6 +53,7 @@ key    = { PK = "LETTER#{letterId}", SK = "EVENT#{eventId}" }
 # NG0105: the events of a letter share a partition; whose they are is checked on each.
 wall   = "attribute"
 tenant = "metadata.actor.home"
+index.GSI1 = { GSI1PK = "HOME#{metadata.actor.home}", GSI1SK = "{eventId}" }
 
 [entity.event.fields]
 letterId         = { type = "ulid" }
@@ -99,6 +109,11 @@ sent     = { type = "boolean", default = false }
 entity = "event"
 range  = "eventId"
 
+[access.home_events]
+entity = "event"
+index  = "GSI1"
+range  = "eventId"
+
 [access.letters]
 entity = "letter"
 "##;
@@ -112,10 +127,12 @@ struct Letter {
 #[serde(tag = "eventType", content = "data")]
 enum LetterEvent {
     Written { text: String, words: i64, draft: bool },
+    Noted { urgent: bool, tags: Vec<String>, places: Map<String, Json> },
     Sent {},
 }
 
 struct Write(&'static str);
+struct Note;
 struct Send;
 
 impl Evolve for Letter {
@@ -140,6 +157,18 @@ impl Decide<Write> for Letter {
     fn reply(&self, _: &Write) -> String {
         self.text.clone()
     }
+}
+
+impl Decide<Note> for Letter {
+    type Reply = ();
+    type Refusal = ();
+
+    fn decide(&self, _: &Note, _: &Context) -> Result<Vec<LetterEvent>, ()> {
+        let places = json!({ "from": "Osaka" }).as_object().cloned().unwrap_or_default();
+        Ok(vec![LetterEvent::Noted { urgent: true, tags: vec!["love".to_owned()], places }])
+    }
+
+    fn reply(&self, _: &Note) {}
 }
 
 impl Decide<Send> for Letter {
@@ -170,11 +199,17 @@ impl Projection for Letters {
             LetterEvent::Written { text, words, .. } => {
                 json!({ "letterId": event.aggregate, "text": text, "words": words, "sent": false })
             }
+            LetterEvent::Noted { .. } => json!({}),
             LetterEvent::Sent {} => json!({ "sent": true }),
         };
         item.extend(change.as_object().cloned().unwrap_or_default());
         Ok(Some(item))
     }
+}
+
+fn design() -> Design {
+    let checked = check(DESIGN, &[]);
+    checked.design.unwrap_or_else(|| panic!("{:?}", checked.diagnostics))
 }
 
 struct App {
@@ -186,14 +221,34 @@ struct App {
 
 impl App {
     async fn open() -> Self {
-        let checked = check(DESIGN, &[]);
-        let design = checked.design.unwrap_or_else(|| panic!("{:?}", checked.diagnostics));
         let store = Arc::new(EmbeddedStore::in_memory(Store::default()).expect("memory"));
+        let app = App::on(Arc::clone(&store), store);
+        app.nagaya.ensure_tables().await.expect("the tables are made");
+        app
+    }
+
+    /// A process that uses the data through another store.
+    fn on(engine: Arc<EmbeddedStore>, store: Arc<dyn nagaya_store::Store>) -> Self {
+        let design = design();
         let events = Events::new(&design, "letter", EventsOptions::default()).expect("the aggregate is there");
-        let nagaya = Nagaya::open(design, Arc::clone(&store));
-        nagaya.ensure_tables().await.expect("the tables are made");
+        let nagaya = Nagaya::open(design, store);
         let processor = Processor::new(&nagaya, Arc::new(Letters), ProcessorOptions::default()).expect("a processor");
-        App { store, nagaya, events, processor }
+        App { store: engine, nagaya, events, processor }
+    }
+
+    /// Another process on the same data, whose store can fail.
+    fn instrumented(&self) -> (Self, Arc<InstrumentedStore>) {
+        let store = InstrumentedStore::new(Arc::clone(&self.store) as _);
+        (App::on(Arc::clone(&self.store), Arc::clone(&store) as _), store)
+    }
+
+    fn inspector(&self) -> Inspector {
+        Inspector::new(&self.nagaya, "letter").expect("an inspector")
+    }
+
+    /// The text of a letter of family `h-1`.
+    async fn text(&self, id: &str) -> Result<String, Error> {
+        Ok(self.events.load(&self.tenant("h-1", "ann"), id).await?.state.text)
     }
 
     fn tenant(&self, home: &str, user: &str) -> Tenant {
@@ -273,6 +328,155 @@ async fn destroying_a_key_erases_personal_fields_and_nothing_else() {
     let (history, _) = app.events.history(&ann, FIRST_ID, None, None).await.expect("a history");
     assert_eq!(history[0].raw.data["text"], ERASED);
     assert_eq!(history[2].raw.data["text"], "Dear all");
+}
+
+#[tokio::test]
+async fn an_erased_field_has_the_type_that_it_had() {
+    let app = App::open().await;
+    let ann = app.tenant("h-1", "ann");
+    app.events.execute(&ann, FIRST_ID, &Note, &request("ann")).await.expect("it is noted");
+    let data = async || app.events.history(&ann, FIRST_ID, None, None).await.expect("a history").0.remove(0).raw.data;
+    let noted = json!({ "urgent": true, "tags": ["love"], "places": { "from": "Osaka" } });
+    assert_eq!(Json::from(data().await), noted);
+    assert!(app.inspector().erase(&ann, "ann").await.expect("it is erased"));
+    assert_eq!(Json::from(data().await), json!({ "urgent": false, "tags": [], "places": {} }));
+    app.text(FIRST_ID).await.expect("its events can still be applied");
+}
+
+#[tokio::test]
+async fn a_user_gets_a_key_with_the_first_personal_field() {
+    let app = App::open().await;
+    app.write("h-1", "ann", FIRST_ID, "Dear Bob").await;
+    let bob = app.tenant("h-1", "bob");
+    app.events.execute(&bob, FIRST_ID, &Send, &request("bob")).await.expect("it is sent");
+    assert!(!app.inspector().erase(&bob, "bob").await.expect("there is none"));
+    app.write("h-1", "bob", FIRST_ID, "Dear Ann").await;
+    assert!(app.inspector().erase(&bob, "bob").await.expect("it is erased"));
+}
+
+/// A call about the key of a user.
+fn is_about_key(call: &Call) -> bool {
+    format!("{call:?}").contains("KEY#ann")
+}
+
+fn failure() -> Fault {
+    Fault::fail_before(|| nagaya_store::Error::engine("the disk is gone for a moment")).matching(is_about_key).once()
+}
+
+#[tokio::test]
+async fn a_key_that_cannot_be_read_is_not_taken_for_one_that_is_destroyed() {
+    let app = App::open().await;
+    app.write("h-1", "ann", FIRST_ID, "Dear Bob").await;
+    let (process, store) = app.instrumented();
+    let (ann, inspector) = (process.tenant("h-1", "ann"), process.inspector());
+    for _ in 0..2 {
+        store.inject(failure());
+        assert_eq!(process.text(FIRST_ID).await.expect_err("it is unknown").code(), "engine");
+        store.inject(failure());
+        assert_eq!(inspector.erase(&ann, "ann").await.expect_err("it is not erased").code(), "engine");
+        store.inject(failure());
+        assert_eq!(inspector.rotate_key(&ann, "ann").await.expect_err("it is not rotated").code(), "engine");
+        store.inject(failure().matching(|call| call.is_write() && is_about_key(call)));
+        assert_eq!(inspector.rotate_key(&ann, "ann").await.expect_err("it is not rotated").code(), "engine");
+        assert_eq!(process.text(FIRST_ID).await.expect("the key is there"), "Dear Bob");
+    }
+    // Nor is a key created again after a failure.
+    assert!(inspector.erase(&ann, "ann").await.expect("it is erased"));
+    store.inject(failure().matching(|call| call.is_write() && is_about_key(call)));
+    let failed = process.events.execute(&ann, SECOND_ID, &Write("Dear Eve"), &request("ann")).await;
+    failed.expect_err("its key cannot be stored");
+    assert!(!inspector.erase(&ann, "ann").await.expect("there is none"));
+}
+
+/// Runs a hook before the first writes about a key: as many as a test may need, and not for ever.
+fn before_writes_about_key<F>(hook: impl Fn() -> F + std::marker::Send + Sync + 'static) -> Fault
+where
+    F: Future<Output = ()> + std::marker::Send + 'static,
+{
+    let writes = AtomicU64::new(0);
+    let is_one = move |call: &Call| call.is_write() && is_about_key(call) && writes.fetch_add(1, Ordering::SeqCst) < 10;
+    Fault::run_before(move |_| hook()).matching(is_one)
+}
+
+#[tokio::test]
+async fn a_key_that_another_process_rotates_meanwhile_is_rotated_again_and_none_is_lost() {
+    let app = App::open().await;
+    app.write("h-1", "ann", FIRST_ID, "Dear Bob").await;
+    let rotate = || {
+        let (inspector, ann) = (app.inspector(), app.tenant("h-1", "ann"));
+        move || {
+            let (inspector, ann) = (inspector.clone(), ann.clone());
+            async move { assert!(inspector.rotate_key(&ann, "ann").await.expect("it is rotated")) }
+        }
+    };
+    let (process, store) = app.instrumented();
+    let (ann, inspector) = (process.tenant("h-1", "ann"), process.inspector());
+    let race = store.inject(before_writes_about_key(rotate()).once());
+    assert!(inspector.rotate_key(&ann, "ann").await.expect("it is rotated"));
+    assert_eq!(race.hits(), 1);
+    assert_eq!(app.text(FIRST_ID).await.expect("a letter"), "Dear Bob");
+
+    // One that loses every race gives up.
+    let races = store.inject(before_writes_about_key(rotate()));
+    let error = inspector.rotate_key(&ann, "ann").await.expect_err("the others are always faster");
+    assert_eq!((error.code(), races.hits()), ("contended", 3));
+    assert_eq!(app.text(FIRST_ID).await.expect("a letter"), "Dear Bob");
+}
+
+#[tokio::test]
+async fn a_key_that_another_process_creates_meanwhile_is_used() {
+    let app = App::open().await;
+    app.write("h-1", "ann", FIRST_ID, "Dear Bob").await;
+    let key = Key::new("HOME#h-1", "KEY#ann");
+    let item = app.store.get("letters-events", &key).await.expect("a table").expect("a key");
+    let delete = || nagaya_store::Write::delete("letters-events", key.clone());
+    app.store.write(delete().into()).await.expect("it is deleted");
+    let create = || {
+        let (engine, item) = (Arc::clone(&app.store), item.clone());
+        move || {
+            let (engine, created) = (Arc::clone(&engine), nagaya_store::Write::put("letters-events", item.clone()));
+            async move { drop(engine.write(created.into()).await.expect("it is created")) }
+        }
+    };
+    let (process, store) = app.instrumented();
+    let race = store.inject(before_writes_about_key(create()).once());
+    assert_eq!(process.write("h-1", "ann", SECOND_ID, "Dear Eve").await, "Dear Eve");
+    assert_eq!(race.hits(), 1);
+    for (id, text) in [(FIRST_ID, "Dear Bob"), (SECOND_ID, "Dear Eve")] {
+        assert_eq!(app.text(id).await.expect("a letter"), text);
+    }
+
+    // One that loses every race gives up: the key is there when it is created, and gone when it is read.
+    app.store.write(delete().into()).await.expect("it is deleted");
+    let (engine, deleted) = (Arc::clone(&app.store), key.clone());
+    let gone = Fault::run_before(move |_| {
+        let (engine, deleted) = (Arc::clone(&engine), nagaya_store::Write::delete("letters-events", deleted.clone()));
+        async move { drop(engine.write(deleted.into()).await.expect("it is deleted")) }
+    });
+    store.inject(gone.matching(|call| !call.is_write() && is_about_key(call)));
+    let races = store.inject(before_writes_about_key(create()));
+    let ann = process.tenant("h-1", "ann");
+    let lost = process.events.execute(&ann, SECOND_ID, &Write("Dear Cat"), &request("ann")).await;
+    let lost = format!("{:?}", lost.expect_err("the others are always faster"));
+    assert!(lost.contains("Contention"), "{lost}");
+    assert_eq!(races.hits(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listener_gets_personal_fields_decrypted() {
+    let app = App::open().await;
+    let feed = Feed::new(&design(), "letter").expect("an aggregate");
+    let (running, nagaya) = (feed.clone(), app.nagaya.clone());
+    tokio::spawn(async move { running.run(&nagaya, Duration::from_millis(1), std::future::pending()).await });
+    let mut live = feed.listen(&app.tenant("h-1", "ann"), None).await.expect("listening");
+    app.write("h-1", "ann", FIRST_ID, "Dear Bob").await;
+    app.write("h-1", "ann", FIRST_ID, "Dear Eve").await;
+    let first = live.next().await.expect("an event");
+    let replayed = feed.listen(&app.tenant("h-1", "ann"), Some(&first.id)).await;
+    let replayed = replayed.expect("listening").next().await.expect("an event");
+    let second = live.next().await.expect("an event");
+    let texts = [&first, &second, &replayed].map(|event| event.raw.data["text"].clone());
+    assert_eq!(texts, ["Dear Bob", "Dear Eve", "Dear Bob"]);
 }
 
 #[tokio::test]

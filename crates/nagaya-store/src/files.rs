@@ -43,8 +43,20 @@ pub fn private_folder() -> DirBuilder {
 }
 
 /// Makes the names in a folder durable.
+#[cfg(unix)]
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+    File::open(folder)?.sync_all()
+}
+
+/// Makes the names in a folder durable.
+#[cfg(not(unix))]
+pub fn sync_folder(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// The folder of a path; the current one if the path has only a name.
+pub fn parent_folder(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Locks the objects below a directory together with others who rely on them: none is deleted as long as the result lives.
@@ -103,12 +115,12 @@ pub fn replace_file(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>
     let new = temporary_path(path);
     let mut file = private_file().create_new(true).open(&new)?;
     let replaced = write(&mut file).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&new, path));
-    if replaced.is_err() {
+    if let Err(error) = replaced {
         // The error of the replacement says more than the one of this.
         let _ = fs::remove_file(&new);
+        return Err(error);
     }
-    replaced?;
-    sync_folder(path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+    sync_folder(parent_folder(path))
 }
 
 /// A name beside a path that nobody can guess: `.NAME.RANDOM.new`.
@@ -212,6 +224,7 @@ mod tests {
         let objects = directory.path().join("objects");
         let shared = lock_objects_shared(&objects).expect("a lock");
         assert!(try_lock_objects_exclusive(&objects).expect("an answer").is_none(), "somebody relies on the objects");
+        drop(try_lock_objects_shared(&objects).expect("an answer").expect("nobody deletes objects"));
         drop(shared);
 
         let lock = try_lock_objects_exclusive(&objects).expect("an answer").expect("nobody else has one");
@@ -236,6 +249,126 @@ mod tests {
         assert_ne!(made, temporary_path(Path::new("a/current")));
         for name in ["current", ".new", "current.new", ".a.new", ".a.0123456789abcdeg.new", "a.0123456789abcdef.new"] {
             assert!(!is_temporary(name), "{name}");
+        }
+    }
+    #[test]
+    fn the_folder_of_a_path_is_the_current_one_if_the_path_has_only_a_name() {
+        for (path, folder) in [("a", "."), ("a/b", "a"), ("/a", "/"), ("a/b/c", "a/b")] {
+            assert_eq!(parent_folder(Path::new(path)), Path::new(folder), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_replaced_completely_or_not_at_all() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("current");
+        replace_file(&path, |file| io::Write::write_all(file, b"former")).expect("it is written");
+        let failed = replace_file(&path, |file| {
+            io::Write::write_all(file, b"half of the")?;
+            Err(io::Error::other("the rest is missing"))
+        });
+        assert_eq!(failed.expect_err("it failed").to_string(), "the rest is missing");
+        assert_eq!(fs::read(&path).expect("a file"), b"former");
+        replace_file(&path, |file| io::Write::write_all(file, b"new")).expect("it is replaced");
+        assert_eq!(fs::read(&path).expect("a file"), b"new");
+        let left = fs::read_dir(directory.path()).expect("a folder").count();
+        assert_eq!(left, 1, "nothing else is left");
+    }
+}
+
+#[cfg(all(test, unix))]
+mod permission_tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("it exists").permissions().mode() & 0o777
+    }
+
+    /// A folder or a file with these permissions.
+    fn with_mode(path: &Path, mode: u32) {
+        match path.extension() {
+            Some(_) => fs::write(path, "text").expect("a file"),
+            None => fs::create_dir(path).expect("a folder"),
+        }
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
+    }
+
+    #[test]
+    fn new_files_and_folders_are_private_and_a_link_is_no_file() {
+        let base = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| base.path().join(name);
+        private_file().create_new(true).open(path("file")).expect("a file");
+        private_folder().create(path("folder")).expect("a folder");
+        assert_eq!((mode(&path("file")), mode(&path("folder"))), (0o600, 0o700));
+        symlink(path("file"), path("link")).expect("a link");
+        private_file().create(true).truncate(false).open(path("link")).expect_err("it is a link");
+        sync_folder(&path("folder")).expect("it can be synced");
+        assert_eq!(sync_folder(&path("missing")).expect_err("there is none").kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn everything_in_a_folder_becomes_private_but_what_a_link_leads_to() {
+        let base = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| base.path().join(name);
+        for folder in ["own", "own/inner", "other"] {
+            with_mode(&path(folder), 0o755);
+        }
+        for file in ["own/a.txt", "own/inner/b.txt", "other/c.txt", "other.txt"] {
+            with_mode(&path(file), 0o644);
+        }
+        with_mode(&path("own/read-only.txt"), 0o400);
+        symlink(path("other"), path("own/to-folder")).expect("a link");
+        symlink(path("other.txt"), path("own/to-file")).expect("a link");
+        make_private(&path("own")).expect("it is ours");
+        let expected = [
+            ("own", 0o700),
+            ("own/inner", 0o700),
+            ("own/a.txt", 0o600),
+            ("own/inner/b.txt", 0o600),
+            // Nobody else has permissions on it.
+            ("own/read-only.txt", 0o400),
+            ("other", 0o755),
+            ("other/c.txt", 0o644),
+            ("other.txt", 0o644),
+        ];
+        for (name, expected) in expected {
+            assert_eq!(mode(&path(name)), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_folder_becomes_private_and_a_link_or_a_file_in_its_place_is_an_error() {
+        let base = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| base.path().join(name);
+        with_mode(&path("folder"), 0o755);
+        with_mode(&path("file.txt"), 0o644);
+        symlink(path("folder"), path("link")).expect("a link");
+        restrict_folder(&path("link")).expect_err("it is a link");
+        restrict_folder(&path("file.txt")).expect_err("it is a file");
+        assert_eq!((mode(&path("folder")), mode(&path("file.txt"))), (0o755, 0o644));
+        restrict_folder(&path("folder")).expect("it is ours");
+        assert_eq!(mode(&path("folder")), 0o700);
+    }
+
+    #[test]
+    fn only_files_that_a_killed_process_left_unfinished_are_removed() {
+        const LEFT: &str = ".current.0123456789abcdef.new";
+        let base = tempfile::tempdir().expect("a directory");
+        let path = |name: String| base.path().join(name);
+        fs::create_dir_all(path(format!("inner/{LEFT}"))).expect("folders");
+        let kept = ["current".to_owned(), "inner/current".to_owned(), format!("inner/{LEFT}/current")];
+        let left = [LEFT.to_owned(), "inner/.a.0123456789abcdef.new".to_owned(), format!("inner/{LEFT}/{LEFT}")];
+        for name in kept.iter().chain(&left) {
+            fs::write(path(name.clone()), "text").expect("a file");
+        }
+        symlink(path("current".to_owned()), path(".link.0123456789abcdef.new".to_owned())).expect("a link");
+        remove_unfinished(base.path()).expect("they are removed");
+        assert!(kept.iter().all(|name| path(name.clone()).exists()));
+        assert!(path(".link.0123456789abcdef.new".to_owned()).is_symlink(), "a link is no unfinished file");
+        for name in left {
+            assert!(!path(name.clone()).exists(), "{name}");
         }
     }
 }

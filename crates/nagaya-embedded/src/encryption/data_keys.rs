@@ -147,14 +147,10 @@ impl DataKeys {
         let failed = || Error::engine("a value cannot be encrypted");
         let cipher = self.ciphers.get(&self.current).ok_or_else(failed)?;
         let nonce = self.nonces.next();
-        let mut sealed = Vec::with_capacity(start.len() + NUMBER + NONCE + content.len() + TAG);
-        sealed.extend_from_slice(start);
-        sealed.extend(self.current.to_be_bytes());
-        sealed.extend(nonce);
-        let head = sealed.len();
-        sealed.extend_from_slice(content);
-        let tag = cipher.encrypt_in_place_detached(&XNonce::from(nonce), context, &mut sealed[head..]);
-        sealed.extend_from_slice(&tag.map_err(|_| failed())?);
+        let mut sealed = [start, &self.current.to_be_bytes(), &nonce, content, &[0; TAG]].concat();
+        let (encrypted, tag) = sealed[start.len() + NUMBER + NONCE..].split_at_mut(content.len());
+        let computed = cipher.encrypt_in_place_detached(&XNonce::from(nonce), context, encrypted);
+        tag.copy_from_slice(&computed.map_err(|_| failed())?);
         Ok(sealed)
     }
 
@@ -249,5 +245,37 @@ mod tests {
         let commit = during.seal_value(Keyspace::Changes, layout::COMMIT_KEY, b"7".into()).expect("as it is");
         assert_eq!(&*commit, b"7");
         assert!(!during.is_outdated(Keyspace::Changes, layout::COMMIT_KEY, &commit));
+    }
+    #[test]
+    fn two_processes_do_not_use_the_same_nonce() {
+        let [one, other] = [(); 2].map(|()| keys(&[1], false).seal_file("a", b"text").expect("it is sealed"));
+        assert_ne!(one[FILE_HEAD..FILE_HEAD + NONCE], other[FILE_HEAD..FILE_HEAD + NONCE]);
+    }
+
+    #[test]
+    fn former_keys_still_open_and_the_keys_that_followed_seal() {
+        let (former, next) = (keys(&[1], false), keys(&[2], false));
+        let old = former.seal_file("a", b"old").expect("it is sealed");
+        let both = former.followed_by(next.clone());
+        assert_eq!(both.open_file("a", old).expect("it opens"), b"old");
+        let new = both.seal_file("a", b"new").expect("it is sealed");
+        assert_eq!(next.open_file("a", new).expect("it opens"), b"new");
+    }
+
+    #[test]
+    fn a_file_tells_its_key_and_a_plain_one_opens_only_while_plain_ones_are_left() {
+        let (before, during, after) = (keys(&[1], false), keys(&[1, 2], true), keys(&[2], false));
+        let old = before.seal_file("a", b"text").expect("it is sealed");
+        let new = during.seal_file("a", b"text").expect("it is sealed");
+        let outdated =
+            [&old[..], &new, b"text"].map(|stored| during.is_outdated_file(&stored[..FILE_HEAD.min(stored.len())]));
+        assert_eq!(outdated, [true, false, true]);
+        let unknown = [&old[..], &new, b"text"].map(|stored| after.lacks_key_of_file(stored));
+        assert_eq!(unknown, [true, false, false]);
+        for stored in [&old[..], &new, b"text"] {
+            assert_eq!(during.open_file("a", stored.to_vec()).expect("it opens"), b"text");
+        }
+        after.open_file("a", b"text".to_vec()).expect_err("it is not encrypted");
+        after.open_file("a", old).expect_err("its key is unknown");
     }
 }

@@ -95,6 +95,7 @@ mod tests {
         for wrong in [&b""[..], &[1; 31], &[1; 33], "0g".repeat(32).as_bytes(), "é".repeat(32).as_bytes()] {
             assert_eq!(EncryptionKey::parse(wrong), None, "{wrong:?}");
         }
+        assert_eq!(key.bytes(), [0x0f; 32]);
         assert_eq!(key.id().len(), 16);
         assert!(!format!("{key:?}").contains("0f0f"));
     }

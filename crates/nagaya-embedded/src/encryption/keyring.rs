@@ -82,3 +82,29 @@ impl FileCipher for Keyring {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_head_of_a_file_tells_whether_its_key_is_known_and_how_long_its_content_is() -> Result<(), Error> {
+        let plain = Keyring::default();
+        let [own, other] = [Keyring::default(), Keyring::default()];
+        let (_, first) = EncryptionRecord::first(&EncryptionKey::parse(&[1; 32]).expect("a key"))?;
+        let (_, second) =
+            EncryptionRecord::next(Some(&first), &EncryptionKey::parse(&[2; 32]).expect("a key"), Some(0))?;
+        own.install(first);
+        other.install(second);
+        let (old, new) = (own.seal("a", b"text".to_vec())?, other.seal("a", b"text".to_vec())?);
+        assert_eq!([&old[..], &new, b"text"].map(|head| own.lacks_key_of(head)), [false, true, false]);
+        assert_eq!([&old[..], &new, b"text"].map(|head| other.lacks_key_of(head)), [false; 3]);
+        assert_eq!([&old[..], &new, b"text"].map(|head| plain.lacks_key_of(head)), [false; 3]);
+
+        let stored = old.len() as u64;
+        assert_eq!((stored, own.content_length(stored, &old)), (4 + FILE_OVERHEAD, 4));
+        assert_eq!(own.content_length(4, b"text"), 4, "it is not encrypted");
+        assert_eq!(plain.content_length(stored, &old), stored, "a store without keys leaves files as they are");
+        Ok(())
+    }
+}

@@ -182,3 +182,58 @@ impl EncryptionRecord {
 fn purpose(key_id: &str, number: u32) -> Vec<u8> {
     [b"nagaya data key ", key_id.as_bytes(), &number.to_be_bytes()].concat()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(byte: u8) -> EncryptionKey {
+        EncryptionKey::parse(&[byte; 32]).expect("32 bytes")
+    }
+
+    #[test]
+    fn a_change_of_the_key_adds_a_data_key_and_accepts_plain_values_only_if_there_are_some() -> Result<(), Error> {
+        let (_, new) = EncryptionRecord::first(&key(1))?;
+        assert_eq!((new.current, new.accepts_plain), (1, false));
+        let (_, filled) = EncryptionRecord::next(None, &key(1), Some(5))?;
+        assert_eq!((filled.current, filled.accepts_plain), (1, true));
+        let (record, changed) = EncryptionRecord::next(Some(&new), &key(2), Some(5))?;
+        assert_eq!((changed.current, changed.accepts_plain), (2, false));
+        assert_eq!(changed.keys.keys().copied().collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(changed.keys[&1], new.keys[&1], "older values can still be read");
+        assert_eq!(record.unlock(&key(2))?.keys, changed.keys);
+        // The work has not ended, and the key changes again.
+        let (_, again) = EncryptionRecord::next(Some(&filled), &key(2), Some(5))?;
+        assert_eq!((again.current, again.accepts_plain), (2, true));
+        Ok(())
+    }
+
+    #[test]
+    fn a_record_of_another_version_or_for_another_key_is_refused() -> Result<(), Error> {
+        let (record, keys) = EncryptionRecord::first(&key(1))?;
+        let encoded = record.encode()?;
+        assert_eq!(EncryptionRecord::decode(&encoded)?.unlock(&key(1))?.keys, keys.keys);
+        let newer = [&[2], &encoded[1..]].concat();
+        for wrong in [&newer[..], b""] {
+            let refused = EncryptionRecord::decode(wrong).expect_err("it is not known").to_string();
+            assert!(refused.contains("another version"), "{refused}");
+        }
+        let other = record.unlock(&key(2)).expect_err("another key").to_string();
+        assert!(other.contains(&key(1).id()) && other.contains(&key(2).id()), "{other}");
+        Ok(())
+    }
+
+    #[test]
+    fn an_encrypted_data_key_belongs_to_its_number_and_to_its_encryption_key() -> Result<(), Error> {
+        let (_, first) = EncryptionRecord::first(&key(1))?;
+        let (mut record, _) = EncryptionRecord::next(Some(&first), &key(1), None)?;
+        record.unlock(&key(1))?;
+        for wrapped in &mut record.data_keys {
+            wrapped.number = 3 - wrapped.number;
+        }
+        let refused = record.unlock(&key(1)).expect_err("they were exchanged").to_string();
+        assert!(refused.contains("is damaged"), "{refused}");
+        assert_ne!(purpose("one", 1), purpose("other", 1));
+        Ok(())
+    }
+}

@@ -17,6 +17,8 @@ pub(crate) const ENCRYPTED_MAGIC: &[u8; 8] = b"NAGAYAE1";
 /// Bytes of a part before it is encrypted.
 const PART: usize = 64 * 1024;
 const TAG: usize = 16;
+/// Bytes of a part that is encrypted; the last one may have fewer.
+const SEALED_PART: usize = PART + TAG;
 /// Nonce, key and tag.
 const WRAPPED: usize = 24 + 32 + TAG;
 const HEAD: usize = ENCRYPTED_MAGIC.len() + EncryptionKey::ID_BYTES + WRAPPED;
@@ -53,7 +55,7 @@ impl<W: Write> EncryptingWriter<W> {
         head.copy_from_slice(&content);
         out.write_all(&head).map_err(|error| Error::engine(format!("cannot write: {error}")))?;
         let key = FileKey { cipher: XChaCha20Poly1305::new(&key.into()), head };
-        Ok(EncryptingWriter { out, key, number: 0, part: Vec::with_capacity(PART + TAG) })
+        Ok(EncryptingWriter { out, key, number: 0, part: Vec::with_capacity(SEALED_PART) })
     }
 
     fn write_part(&mut self, is_last: bool) -> io::Result<()> {
@@ -123,7 +125,7 @@ impl<R: BufRead + Seek> DecryptingReader<R> {
     /// Continues at an offset of the content.
     pub(crate) fn seek_to(&mut self, offset: u64) -> io::Result<()> {
         let (number, within) = (offset / PART as u64, offset % PART as u64);
-        self.input.seek(SeekFrom::Start(HEAD as u64 + number * (PART + TAG) as u64))?;
+        self.input.seek(SeekFrom::Start(HEAD as u64 + number * SEALED_PART as u64))?;
         (self.number, self.is_last) = (number, false);
         self.next_part()?;
         self.read = usize::try_from(within).unwrap_or(usize::MAX).min(self.part.len());
@@ -133,7 +135,7 @@ impl<R: BufRead + Seek> DecryptingReader<R> {
     fn next_part(&mut self) -> io::Result<()> {
         self.part.clear();
         self.read = 0;
-        self.input.by_ref().take((PART + TAG) as u64).read_to_end(&mut self.part)?;
+        self.input.by_ref().take(SEALED_PART as u64).read_to_end(&mut self.part)?;
         self.is_last = self.input.fill_buf()?.is_empty();
         let refused = || io::Error::new(ErrorKind::InvalidData, "a part was changed, moved or cut off");
         let length = self.part.len().checked_sub(TAG).ok_or_else(refused)?;
@@ -219,11 +221,11 @@ mod tests {
             changed[at] ^= 1;
             assert!(decrypted(&changed).is_err(), "byte {at}");
         }
-        for end in [HEAD, HEAD + PART + TAG, HEAD + 2 * (PART + TAG), file.len() - 1] {
+        for end in [HEAD, HEAD + SEALED_PART, HEAD + 2 * SEALED_PART, file.len() - 1] {
             assert!(decrypted(&file[..end]).is_err(), "cut at {end}");
         }
         assert!(decrypted(&[&file[..], &[0]].concat()).is_err(), "longer");
-        let (first, second) = (HEAD..HEAD + PART + TAG, HEAD + PART + TAG..HEAD + 2 * (PART + TAG));
+        let (first, second) = (HEAD..HEAD + SEALED_PART, HEAD + SEALED_PART..HEAD + 2 * SEALED_PART);
         let swapped = [&file[..HEAD], &file[second.clone()], &file[first], &file[second.end..]].concat();
         assert!(decrypted(&swapped).is_err(), "swapped");
     }
@@ -235,5 +237,25 @@ mod tests {
         assert!(missing.contains(&key(1).id()), "{missing}");
         let other = reader(&file, Some(&key(2))).err().expect("another key").to_string();
         assert!(other.contains(&key(1).id()) && other.contains(&key(2).id()), "{other}");
+    }
+    /// A disk that takes bytes into its buffer, and cannot write them.
+    struct FullDisk;
+
+    impl Write for FullDisk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Err(io::Error::other("the disk is full"))
+        }
+    }
+
+    #[test]
+    fn a_file_is_finished_only_when_its_output_has_written_everything() {
+        let mut writer = EncryptingWriter::new(FullDisk, &key(1)).expect("random bytes");
+        writer.write_all(b"text").expect("it is in a buffer");
+        assert_eq!(writer.flush().expect_err("it fails").to_string(), "the disk is full");
+        assert_eq!(writer.finish().err().expect("it fails").to_string(), "the disk is full");
     }
 }

@@ -227,3 +227,46 @@ async fn a_listener_whose_next_page_cannot_be_read_has_to_reconnect() {
     let mut again = feed.listen(&app.family("f1"), Some(&known)).await.expect("listening");
     assert_eq!(receive_until(&mut again, 250).await, (1..=250).collect());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listener_whose_events_are_not_kept_any_more_has_to_reconnect() {
+    let app = App::with_retention(Duration::from_secs(60)).await;
+    let store = InstrumentedStore::new(Arc::clone(&app.store));
+    let feed = Feed::new(&design(), "todo").expect("an aggregate");
+    run(&feed, &app.on_store(store.clone()));
+    let mut listening = feed.listen(&app.family("f1"), None).await.expect("listening");
+    app.execute_all(1, [create("a")]).await;
+    assert_eq!(next(&mut listening).await.map(|event| event.version), Some(1));
+
+    let paused = store.inject(Fault::pause_after().matching(Call::is_changes));
+    paused.wait_for_hit().await;
+    app.execute_all(1, [Command::Number(2)]).await;
+    app.clock.advance(Duration::from_secs(3_600));
+    app.engine.sweep().await.expect("swept");
+    app.execute_all(1, [Command::Number(3)]).await;
+    paused.remove();
+    assert_eq!(next(&mut listening).await, None, "an event between was missed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listener_of_a_feed_that_has_ended_waits_until_it_runs_again() {
+    let app = App::new().await;
+    let feed = Feed::new(&design(), "todo").expect("an aggregate");
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let (ending, nagaya) = (feed.clone(), app.nagaya.clone());
+    let running = tokio::spawn(async move {
+        ending.run(&nagaya, Duration::from_millis(1), async move { drop(stopped.await) }).await;
+    });
+    let family = app.family("f1");
+    let mut listening = feed.listen(&family, None).await.expect("listening");
+    stop.send(()).expect("it runs");
+    running.await.expect("no panic");
+    assert_eq!(next(&mut listening).await, None);
+
+    let at_once = tokio::time::timeout(Duration::ZERO, feed.listen(&family, None)).await;
+    assert!(at_once.is_err(), "its events would be missed");
+    run(&feed, &app);
+    let mut listening = feed.listen(&family, None).await.expect("listening");
+    app.execute_all(1, [create("a")]).await;
+    assert_eq!(next(&mut listening).await.map(|event| event.version), Some(1));
+}

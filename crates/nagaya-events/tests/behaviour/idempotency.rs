@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use nagaya_events::{CommandRequest, ErrorKind, Executed, Failure};
 use nagaya_tenancy::Principal;
+use nagaya_testing::{Call, Fault, InstrumentedStore};
 
 use crate::{
     app::{App, EVENTS_TABLE, create, id, rename},
@@ -130,4 +131,35 @@ async fn a_user_of_the_same_name_of_another_issuer_has_keys_of_their_own() {
         let done = app.events.execute(&family, &id(n), &create(issuer), &request).await.expect("fine");
         assert_eq!((done.aggregate, done.reply.as_str()), (id(n), issuer));
     }
+}
+
+#[tokio::test]
+async fn a_snapshot_of_later_events_does_not_change_the_first_answer() {
+    let app = App::new().await;
+    let events = app.with_snapshots(2);
+    let execute = async |command: Command, key: Option<&str>| {
+        let request = CommandRequest { idempotency: key.map(|key| (key, &b"request"[..])), ..app.request() };
+        events.execute(&app.family("f1"), &id(1), &command, &request).await.expect("fine")
+    };
+    execute(create("milk"), None).await;
+    let first = execute(rename("bread"), Some("key")).await;
+    for number in 3..=5 {
+        execute(Command::Number(number), None).await;
+    }
+    let again = execute(rename("bread"), Some("key")).await;
+    assert_eq!((again.reply, again.version, again.latest), (first.reply, first.version, first.latest));
+}
+
+#[tokio::test]
+async fn a_request_whose_record_cannot_be_read_is_not_executed() {
+    let app = App::new().await;
+    let store = InstrumentedStore::new(Arc::clone(&app.store));
+    let process = app.on_store(store.clone());
+    let is_record = |call: &Call| !call.is_write() && format!("{call:?}").contains("IDEMPOTENCY#");
+    let fault = Fault::fail_before(|| nagaya_store::Error::engine("the disk is gone for a moment"));
+    let fault = store.inject(fault.matching(is_record).once());
+    let failed = execute_with_key(&process, "f1", 1, create("milk"), "key", "POST milk").await;
+    assert!(matches!(failed, Err(Failure::Error(_))), "{failed:?}");
+    assert_eq!((fault.hits(), app.stored(EVENTS_TABLE).await.len()), (1, 0));
+    execute_with_key(&process, "f1", 1, create("milk"), "key", "POST milk").await.expect("fine");
 }

@@ -1,7 +1,10 @@
 //! A state is loaded from all of its events, with snapshots or without.
 
+use std::{sync::Arc, time::Duration};
+
 use nagaya_events::{Error, ErrorKind, Events, EventsOptions};
 use nagaya_store::{Item, Key, Store as _, Value, Write};
+use nagaya_testing::{Call, Fault, InstrumentedStore};
 use serde_json::json;
 
 use crate::{
@@ -165,4 +168,64 @@ async fn events_with_a_missing_or_duplicate_version_are_not_loaded() {
     app.write_directly(Write::put(EVENTS_TABLE, fork)).await;
     let error = app.events.load(&app.family("f1"), &id(1)).await.expect_err("one is too many");
     assert!(matches!(error.kind(), ErrorKind::Damaged { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_snapshot_of_the_last_event_is_used_and_one_beside_it_is_not() {
+    let app = App::new().await;
+    let events = app.with_snapshots(10);
+    create_long_todo(&app, &events, 1, 9).await;
+    app.clock.advance(Duration::from_secs(1));
+    let last = events.execute(&app.family("f1"), &id(1), &Command::Number(10), &app.request()).await.expect("fine");
+    let last = last.latest.expect("an event").id;
+    let kept = snapshot(&app, 1).await.expect("a snapshot");
+    let Some(Value::Map(mut state)) = kept.get("state").cloned() else { panic!("{kept:?}") };
+    let Some(Value::Map(inner)) = state.get_mut("state") else { panic!("{kept:?}") };
+    inner.insert("applied".into(), 70.into());
+    let wrong_state = kept.with("state", Value::Map(state));
+    app.write_directly(Write::put(EVENTS_TABLE, wrong_state.clone())).await;
+    let believed = events.load(&app.family("f1"), &id(1)).await.expect("loaded");
+    assert_eq!((believed.version, believed.state.applied), (10, 70));
+
+    let before = ulid::Ulid(ulid::Ulid::from_string(&last).expect("a ULID").0 - 1).to_string();
+    app.write_directly(Write::put(EVENTS_TABLE, wrong_state.with("lastEventId", before.as_str()))).await;
+    let loaded = events.load(&app.family("f1"), &id(1)).await.expect("loaded");
+    assert_eq!((loaded.version, loaded.state.applied), (10, 10), "it is of no event");
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_fit_the_last_event_is_damage() {
+    let app = App::new().await;
+    app.execute_all(1, [create("a"), Command::Number(1), Command::Number(2)]).await;
+    let key = Key::new(format!("TODO#{}", id(1)), "HEAD#");
+    let head = app.engine.get(EVENTS_TABLE, &key).await.expect("the table is there").expect("a head");
+    let broken = [
+        ("with a version too high", head.clone().with("aggregateVersion", 4)),
+        ("with another last event", head.clone().with("lastEventId", "7ZZZZZZZZZZZZZZZZZZZZZZZZZ")),
+    ];
+    for (about, broken) in broken {
+        app.write_directly(Write::put(EVENTS_TABLE, broken)).await;
+        let error = app.events.load(&app.family("f1"), &id(1)).await.expect_err(about);
+        assert!(matches!(error.kind(), ErrorKind::Damaged { .. }), "a head {about}: {error}");
+    }
+    app.write_directly(Write::put(EVENTS_TABLE, head)).await;
+    assert_eq!(app.events.load(&app.family("f1"), &id(1)).await.expect("loaded").version, 3);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_an_error_and_not_a_new_aggregate_or_an_invalid_snapshot() {
+    let app = App::new().await;
+    create_long_todo(&app, &app.with_snapshots(10), 1, 12).await;
+    let store = InstrumentedStore::new(Arc::clone(&app.store));
+    let process = app.on_store(store.clone());
+    let events = process.with_snapshots(10);
+    for part in ["HEAD#", "SNAPSHOT#", "EVENT#"] {
+        let is_part = move |call: &Call| !call.is_write() && format!("{call:?}").contains(part);
+        let fault = Fault::fail_before(|| nagaya_store::Error::engine("the disk is gone for a moment"));
+        let fault = store.inject(fault.matching(is_part).once());
+        let error = events.load(&process.family("f1"), &id(1)).await.expect_err(part);
+        assert_eq!((error.code(), fault.hits()), ("engine", 1), "{part}");
+        let loaded = events.load(&process.family("f1"), &id(1)).await.expect("loaded");
+        assert_eq!((loaded.version, loaded.state.applied), (12, 12), "{part}");
+    }
 }

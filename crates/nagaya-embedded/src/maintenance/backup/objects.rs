@@ -196,9 +196,7 @@ type Entry = (String, PathBuf, bool);
 
 impl ObjectWalk {
     pub(crate) fn new(root: &Path) -> Result<Self, Error> {
-        // The directory is created with the first object.
-        let folders = if root.is_dir() { vec![(String::new(), entries(root)?)] } else { Vec::new() };
-        Ok(ObjectWalk { folders })
+        Ok(ObjectWalk { folders: vec![(String::new(), entries(root)?)] })
     }
 }
 
@@ -227,7 +225,7 @@ impl Iterator for ObjectWalk {
 fn entries(folder: &Path) -> Result<vec::IntoIter<Entry>, Error> {
     let mut found = Vec::new();
     let listed = match fs::read_dir(folder) {
-        // The item of its objects has been deleted meanwhile.
+        // The directory is created with the first object, and a folder is deleted with the item of its objects.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new().into_iter()),
         listed => listed.context("read", folder)?,
     };
@@ -268,5 +266,157 @@ mod tests {
         for path in ["", "/", "/a", "a/", "a//b", ".", "..", "../a", "a/../b", "a/./b", "a\\b", "c:a", "a\0"] {
             assert!(!is_inside(path), "{path:?}");
         }
+    }
+    fn name(content: &[u8]) -> String {
+        blake3::hash(content).to_hex().to_string()
+    }
+
+    /// Writes objects.
+    fn with_objects(root: &Path, objects: &[(&str, &[u8])]) {
+        for (path, content) in objects {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(path, content).expect("an object");
+        }
+    }
+
+    fn walked(root: &Path) -> Result<Vec<String>, Error> {
+        ObjectWalk::new(root)?.map(|found| Ok(found?.0)).collect()
+    }
+
+    fn findings(root: &Path, progress: Progress<'_>) -> Vec<String> {
+        let found = verify_objects(root, &Keyring::default(), progress).expect("they can be read");
+        found.into_iter().map(|finding| format!("{finding:?}")).collect()
+    }
+
+    #[test]
+    fn a_walk_finds_all_objects_in_order_and_no_unfinished_ones() {
+        let base = tempfile::tempdir().expect("a directory");
+        let root = base.path().join("objects");
+        assert_eq!(walked(&root).expect("there are none yet"), [] as [&str; 0]);
+        let objects = ["notes/b/2", "notes/a/1", "notes/a#x", "notes-2", ".a.new"].map(|path| (path, &b"text"[..]));
+        let unfinished = ["notes/a/.1.0123456789abcdef.new", "notes/a/1#7"].map(|path| (path, &b"te"[..]));
+        with_objects(&root, &[&objects[..], &unfinished].concat());
+        assert_eq!(
+            walked(&root).expect("they are listed"),
+            [".a.new", "notes/a/1", "notes/a#x", "notes/b/2", "notes-2"]
+        );
+        walked(&root.join("notes-2")).expect_err("a file in the place of the directory");
+
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("notes/a/1", root.join("link")).expect("a link");
+            let refused = walked(&root).expect_err("a link").to_string();
+            assert!(refused.contains("is neither a file nor a folder"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_object_is_found_and_one_that_was_deleted_meanwhile_is_none() {
+        let base = tempfile::tempdir().expect("a directory");
+        let root = base.path();
+        let whole = vec![7; PART_BYTES + 1];
+        let (good, other) = (name(&whole), name(b"other"));
+        let paths = ["a/", "b/", "c/"].map(|folder| format!("{folder}{good}"));
+        with_objects(root, &[(&paths[0], &whole), (&paths[1], &whole), ("c/free", b"any"), ("d", b"any")]);
+        let mut seen = Vec::new();
+        assert_eq!(findings(root, &mut |count| seen.push(count)), [] as [&str; 0]);
+        assert_eq!(seen, [1, 2, 3, 4]);
+
+        let damaged = format!("b/{other}");
+        with_objects(root, &[(&paths[1], b"changed"), (&damaged, b"")]);
+        let found = findings(root, &mut |_| {});
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!([&paths[1], &damaged].iter().all(|path| found.iter().any(|each| each.contains(*path))), "{found:?}");
+
+        // The items of the others are deleted after the first object was read.
+        let found = findings(root, &mut |_| {
+            let _ = fs::remove_dir_all(root.join("b"));
+            let _ = fs::remove_file(root.join("d"));
+        });
+        assert_eq!(found, [] as [&str; 0]);
+    }
+
+    /// The system refuses the path, but not the same one step by step.
+    #[cfg(unix)]
+    #[test]
+    fn an_object_that_cannot_be_read_is_an_error_and_not_left_out() {
+        use rustix::fs::{Mode, OFlags, mkdirat, open, openat};
+        for is_folder in [false, true] {
+            let base = tempfile::tempdir().expect("a directory");
+            let mut folder = base.path().to_path_buf();
+            while folder.as_os_str().len() < 3_900 {
+                folder.push("f".repeat(150));
+            }
+            fs::create_dir_all(&folder).expect("folders");
+            let opened = open(&folder, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).expect("a folder");
+            let long = "n".repeat(200);
+            match is_folder {
+                true => mkdirat(&opened, &long, Mode::RWXU).expect("a folder"),
+                false => drop(openat(&opened, &long, OFlags::CREATE | OFlags::WRONLY, Mode::RWXU).expect("a file")),
+            }
+            let failed = verify_objects(base.path(), &Keyring::default(), &mut |_| {}).expect_err("it cannot be read");
+            assert!(failed.to_string().contains("file name too long"), "{failed}");
+        }
+    }
+
+    fn copied(
+        root: &Path,
+        known: &[(&str, u64)],
+        out: impl Write,
+        progress: Progress<'_>,
+    ) -> Result<CopiedObjects, Error> {
+        let known =
+            known.iter().map(|(path, size)| Object { path: (*path).to_owned(), size: *size, is_included: true });
+        let mut frames = FrameWriter::new(out)?;
+        copy(root, &Keyring::default(), &mut known.map(Ok), &mut frames, progress)
+    }
+
+    #[test]
+    fn objects_are_copied_unless_an_earlier_backup_has_them_and_damaged_ones_are_named() -> Result<(), Error> {
+        let base = tempfile::tempdir().expect("a directory");
+        let root = base.path();
+        let whole = vec![7; PART_BYTES + 1];
+        let (good, empty) = (name(&whole), name(b""));
+        let (bad, bad_empty) = (format!("b/{good}"), format!("c/{good}"));
+        let paths = [format!("a/{good}"), format!("a/{empty}")];
+        with_objects(root, &[(&paths[0], &whole), (&paths[1], b""), (&bad, b"changed"), (&bad_empty, b"")]);
+        with_objects(root, &[("d/free", b"any"), ("e/free", b"any"), ("f/free", b"longer")]);
+        let mut seen = Vec::new();
+        let all = copied(root, &[], io::sink(), &mut |count| seen.push(count))?;
+        assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!((all.objects, all.bytes), (7, whole.len() as u64 + 7 + 3 + 3 + 6));
+        assert_eq!(all.names.damaged, [bad.clone(), bad_empty.clone()]);
+
+        // One is new and as long as the next known one, and one is longer than it was.
+        let known = [("aa/gone", 3), (&bad, 7), (&bad_empty, 0), ("e/free", 3), ("f/free", 3)];
+        let more = copied(root, &known, io::sink(), &mut |_| {})?;
+        assert_eq!((more.objects, more.bytes), (4, whole.len() as u64 + 3 + 6));
+        assert_eq!(more.names.damaged, [] as [&str; 0], "known ones are not read");
+        Ok(())
+    }
+
+    /// An output that cuts a file as soon as it gets the name of it.
+    struct Cutting(PathBuf);
+
+    impl Write for Cutting {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if bytes.windows(4).any(|part| part == b"free") {
+                File::options().write(true).open(&self.0)?.set_len(PART_BYTES as u64)?;
+            }
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_object_that_becomes_shorter_while_it_is_read_is_an_error() {
+        let base = tempfile::tempdir().expect("a directory");
+        with_objects(base.path(), &[("free", &vec![7; PART_BYTES + 1])]);
+        let failed = copied(base.path(), &[], Cutting(base.path().join("free")), &mut |_| {}).expect_err("it is cut");
+        assert!(failed.to_string().ends_with("became shorter while it was read"), "{failed}");
     }
 }
