@@ -28,7 +28,8 @@ impl ItemSizes {
         ItemSizes { largest, min_read }
     }
 
-    /// The most bytes that a route holds in memory of what it reads at once: an item, or a page of items. 0 for writes.
+    /// The most bytes that a list holds in memory of what it reads at once. 0 for other routes: a single item is answered as soon as it
+    /// is read, and counts then.
     ///
     /// A custom route counts if it answers with pages. Others may wait for something else than the store while they hold what this
     /// allows, and would keep out those that read.
@@ -44,7 +45,6 @@ impl ItemSizes {
         }
         let limit = || query.iter().find(|(name, _)| name == "limit").and_then(|(_, value)| value.parse().ok());
         match route.operation {
-            Operation::Read(id) => self.largest[id.0],
             Operation::List(id) => {
                 let access = id.pattern_in(design);
                 let items = match access.returns {
@@ -58,7 +58,11 @@ impl ItemSizes {
                 page_bytes(limit().unwrap_or(MAX_PAGE).min(MAX_PAGE), item)
             }
             Operation::OperatorLog => MAX_PAGE_BYTES,
-            Operation::Custom(_) | Operation::Create(_) | Operation::Update(_) | Operation::Delete(_) => 0,
+            Operation::Custom(_)
+            | Operation::Create(_)
+            | Operation::Read(_)
+            | Operation::Update(_)
+            | Operation::Delete(_) => 0,
         }
     }
 
@@ -156,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_reads_its_item_or_a_page_of_items() {
+    fn a_list_reads_a_page_of_items() {
         let checked = nagaya_design::check(DESIGN, &[]);
         let design = checked.design.unwrap_or_else(|| panic!("{:#?}", checked.diagnostics));
         let system = System::new("desk", design, Routes);
@@ -173,7 +177,7 @@ mod tests {
                 Some(("limit".to_owned(), limit.to_owned())).filter(|_| !limit.is_empty()).into_iter().collect();
             sizes.read_by(&system.design, route, &custom, &query)
         };
-        assert_eq!(read(Method::GET, "/notes/{noteId}", ""), note);
+        assert_eq!(read(Method::GET, "/notes/{noteId}", ""), 0);
         assert_eq!(read(Method::GET, "/notes", ""), MAX_PAGE_BYTES);
         assert_eq!(read(Method::GET, "/notes", "2"), 2 * note);
         assert_eq!(read(Method::GET, "/tags", ""), 100 * tag);

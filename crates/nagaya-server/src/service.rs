@@ -176,10 +176,11 @@ impl SystemService {
         {
             return Err(Problem::bad_parameter(name, "Is not a parameter here."));
         }
-        let mut room = self.limits.room(permit);
-        let (body, bytes) = match self.takes_body(&route) {
-            true => self.read_body(&route, &parts, body, &mut room).await?,
-            false => (Map::new(), 0),
+        let takes_body = self.takes_body(&route);
+        let mut room = (takes_body || !route.method.is_safe()).then(|| self.limits.room(permit));
+        let (body, bytes) = match &mut room {
+            Some(room) if takes_body => self.read_body(&route, &parts, body, room).await?,
+            _ => (Map::new(), 0),
         };
         // What the request reads has room in memory.
         let bytes_read = self.item_sizes.read_by(&self.system.design, &route, &self.custom, &query);
@@ -188,7 +189,7 @@ impl SystemService {
         let _server = self.limits.admit_to_server()?;
         // A write is done only if its answer has room.
         let most = self.item_sizes.answered_by(&self.system.design, &route, &self.custom, bytes);
-        if most > SMALL_BODY {
+        if let Some(room) = room.as_mut().filter(|_| most > SMALL_BODY) {
             room.grow_for_answer(most)?;
         }
 
