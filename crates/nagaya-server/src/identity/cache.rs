@@ -135,8 +135,10 @@ mod tests {
             assert!(cache.get(&token(0)).is_some(), "{at}");
         }
         assert!(cache.0.len() > 30 && cache.0.weight() <= 64 * 1024, "{} {}", cache.0.len(), cache.0.weight());
-        let count = cache.0.len();
-        cache.insert(&token(0), verified());
-        assert_eq!(cache.0.len(), count, "a token that is verified again replaces the one before");
+        let cache = Cache::new(64 * 1024);
+        for _ in 0..2 {
+            cache.insert(&token(0), verified());
+            assert_eq!(cache.0.len(), 1, "a token that is verified again replaces the one before");
+        }
     }
 }
