@@ -136,9 +136,14 @@ mod tests {
 
     #[test]
     fn what_browsers_send_is_taken() {
-        for origin in
-            ["https://app.example.com", "http://localhost:5173", "http://[::1]:80443", "capacitor://localhost"]
-        {
+        for origin in [
+            "https://app.example.com",
+            "http://localhost:5173",
+            "http://[::1]:80443",
+            "capacitor://localhost",
+            "chrome-extension://abc",
+            "app2://localhost",
+        ] {
             assert!(Cors::new([origin]).is_ok(), "{origin}");
         }
     }

@@ -50,10 +50,6 @@ impl<'de> Visitor<'de> for ValueVisitor {
         Ok(value.into())
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Json, E> {
-        Ok(value.into())
-    }
-
     fn visit_unit<E>(self) -> Result<Json, E> {
         Ok(Json::Null)
     }

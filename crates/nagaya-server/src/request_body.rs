@@ -73,7 +73,7 @@ impl Call {
 }
 
 fn check_list(name: &str, list: &[Json], max: usize, values: &Values<'_>, errors: &mut Vec<FieldError>) {
-    if errors.is_empty() && !(1..=max).contains(&list.len()) {
+    if !(1..=max).contains(&list.len()) {
         let message = format!("has {} elements, allowed are 1 to {max}", list.len());
         errors.push(FieldError { path: name.to_owned(), message });
     }

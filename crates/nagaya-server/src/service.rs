@@ -87,8 +87,15 @@ impl SystemService {
         }
         let router = paths.into_iter().fold(Router::new(), |router, (path, methods)| router.route(&path, methods));
         let service = Arc::clone(self);
-        let document =
-            move || openapi::of_routes(&service.system, &service.routes, &service.custom, &service.mount, now());
+        let document = move || {
+            openapi::of_routes(
+                &service.system,
+                &service.routes,
+                &service.custom,
+                &service.mount,
+                service.nagaya.clock().seconds(),
+            )
+        };
         let pages = pages::system_pages(&self.system, &self.mount, document, &self.routes, sign_in);
         router.merge(pages).fallback_service(otherwise).method_not_allowed_fallback(fallback::method_not_allowed)
     }
@@ -373,13 +380,18 @@ fn whole_seconds(wait: Duration) -> u32 {
     u32::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX).max(1)
 }
 
-/// Seconds since 1970.
-fn now() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
-}
-
 /// The parameters of a query.
 fn query(text: &str) -> Vec<(String, String)> {
     form_urlencoded::parse(text.as_bytes()).map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_announced_wait_is_rounded_up() {
+        let announced = [0, 1, 1_000, 1_001, 5_000].map(|millis| whole_seconds(Duration::from_millis(millis)));
+        assert_eq!(announced, [1, 1, 1, 2, 5]);
+    }
 }

@@ -6,6 +6,7 @@
 //! With the feature `server`:
 //!
 //! - `TestServer` serves a system on a loopback port, with its own token issuer.
+//! - `LogLines` captures the log of a test.
 //! - `Client` sends blocking HTTP requests to it; `Connection` is one raw connection for asynchronous tests.
 //! - `HttpGateway` attacks a system with the attack suite, through a server.
 //! - `Process` runs a command as a child; `ServeProcess` runs `nagaya serve` and waits until it is ready.
@@ -49,6 +50,8 @@ mod design;
 mod dynamodb;
 mod instrumented;
 #[cfg(feature = "server")]
+mod log_lines;
+#[cfg(feature = "server")]
 mod paused;
 #[cfg(feature = "server")]
 mod process;
@@ -62,6 +65,7 @@ pub use self::{
     attack::HttpGateway,
     client::{Client, Exchange, Response, text},
     connection::{Connection, RawResponse},
+    log_lines::LogLines,
     paused::PausedTokioClock,
     process::{Process, ServeProcess, eventually, send_request},
     server::{TestServer, TestServerBuilder, build_runtime},

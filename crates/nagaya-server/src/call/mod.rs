@@ -203,9 +203,8 @@ impl Call {
         if header.trim() == "*" {
             return Ok(Expected::Any);
         }
-        let versioned = self.design().entity(entity).is_some_and(|entity| entity.version.is_some());
-        if versioned
-            && let [tag] = header.split(',').map(str::trim).collect::<Vec<_>>().as_slice()
+        // No tag of an item without a version looks like a version.
+        if let [tag] = header.split(',').map(str::trim).collect::<Vec<_>>().as_slice()
             && let Some(version) = version_in(tag)
         {
             return Ok(Expected::Version(version));

@@ -124,15 +124,11 @@ impl<S> GuardedStream<S> {
         if deadline < self.read_timer.deadline() {
             self.read_timer.as_mut().reset(deadline);
         }
-        loop {
-            ready!(self.read_timer.as_mut().poll(context));
-            self.update_phase();
-            let deadline = self.read_deadline();
-            if deadline <= Instant::now() {
-                return Poll::Ready(too_slow("send a request"));
-            }
-            self.read_timer.as_mut().reset(deadline);
-        }
+        ready!(self.read_timer.as_mut().poll(context));
+        // It may have been set for an earlier time.
+        self.read_timer.as_mut().reset(deadline);
+        ready!(self.read_timer.as_mut().poll(context));
+        Poll::Ready(too_slow("send a request"))
     }
 
     /// What a write has come to; fails if the client reads its answer too slowly.

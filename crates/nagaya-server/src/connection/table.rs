@@ -207,6 +207,8 @@ impl OpenConnections {
 
 #[cfg(test)]
 mod tests {
+    use nagaya_testing::LogLines;
+
     use super::*;
 
     fn address(last: u8) -> IpAddr {
@@ -246,5 +248,29 @@ mod tests {
         let _third = table.open(address(2)).expect("its first makes room");
         assert!(is_evicted(&first).await && !is_evicted(&second).await && !is_evicted(&other).await);
         let _mapped = table.open(address(1)).expect("room");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limit_that_is_reached_is_logged_once_a_second() {
+        let (log, _guard) = LogLines::capture("info");
+        let table = ConnectionTable::new(3, 2);
+        let mut open = Vec::new();
+        let mut check = async |millis: u64, last: u8, expected: [usize; 2]| {
+            tokio::time::advance(Duration::from_millis(millis)).await;
+            open.push(table.open(address(last)).expect("an older one makes room"));
+            let logged = ["an address has reached its limit", "the connection limit is reached"];
+            assert_eq!(logged.map(|message| log.count(message)), expected);
+        };
+        check(0, 1, [0, 0]).await;
+        check(0, 1, [0, 0]).await;
+        check(0, 1, [1, 0]).await;
+        check(600, 1, [1, 0]).await;
+        check(399, 1, [1, 0]).await;
+        check(1, 1, [2, 0]).await;
+        check(0, 2, [2, 0]).await;
+        check(999, 3, [2, 0]).await;
+        check(1, 3, [2, 1]).await;
+        check(999, 3, [2, 1]).await;
+        check(1, 3, [3, 1]).await;
     }
 }

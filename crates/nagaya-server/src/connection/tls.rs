@@ -142,3 +142,46 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 fn unusable(path: &Path, reason: impl std::fmt::Display) -> TlsError {
     TlsError { path: path.display().to_string(), reason: reason.to_string() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fixture(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/limits/tls").join(name)
+    }
+
+    fn server() -> TlsFiles {
+        TlsFiles {
+            certificates: fixture("server.pem"),
+            key: fixture("server.key.pem"),
+            client_authorities: Some(fixture("ca.pem")),
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_certificate_is_known() {
+        assert_eq!(Tls::open(server()).expect("the files are fine").dns_name().as_deref(), Some("localhost"));
+    }
+
+    #[test]
+    fn a_file_without_a_certificate_is_named_with_what_it_needs() {
+        let key = fixture("server.key.pem");
+        for files in [
+            TlsFiles { certificates: key.clone(), ..server() },
+            TlsFiles { client_authorities: Some(key.clone()), ..server() },
+        ] {
+            let error = Tls::open(files).expect_err("it has a key").to_string();
+            assert!(error.contains("server.key.pem: it has no certificate in PEM"), "{error}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn files_that_have_not_changed_are_not_read_again() {
+        let tls = Tls::open(server()).expect("the files are fine");
+        let current = || Arc::clone(&tls.current.read().unwrap_or_else(PoisonError::into_inner));
+        let before = current();
+        assert!(tokio::time::timeout(RELOAD_INTERVAL * 3, tls.reload()).await.is_err(), "it goes on for ever");
+        assert!(Arc::ptr_eq(&before, &current()));
+    }
+}

@@ -146,6 +146,19 @@ mod tests {
     }
 
     #[test]
+    fn a_number_has_one_encoding_however_its_limbs_are() {
+        let number = |first: i64, second: i64, last: i64| {
+            let mut number = [0; 16];
+            (number[0], number[1], number[15]) = (first, second, last);
+            pack(number)
+        };
+        assert_eq!(number(0x1_0005, 0, 0), number(5, 1, 0));
+        assert_eq!(number(-1, 1, 0), number(0xffff, 0, 0));
+        // 2^256 is 38.
+        assert_eq!(number(0, 0, 0x1_0000), number(38, 0, 0));
+    }
+
+    #[test]
     fn half_of_all_numbers_are_on_the_curve() {
         let points = (2..=201).filter(|number| {
             let mut y = [0; 32];

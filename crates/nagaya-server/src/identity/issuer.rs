@@ -69,7 +69,7 @@ const RETRY_AFTER: u32 = 5;
 
 impl fmt::Debug for Issuer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Issuer({})", self.name())
+        write!(f, "Issuer({})", self.caller_name())
     }
 }
 
@@ -174,9 +174,6 @@ impl Issuer {
 
     /// Fetches the keys if the interval has passed. Concurrent calls wait for the same result.
     async fn refresh_after(&self, interval: i64, failed: i64, clock: &Clock) {
-        if !self.has_passed(clock.millis(), interval, failed) {
-            return;
-        }
         let guard = Arc::clone(&self.0.refreshing).lock_owned().await;
         if !self.has_passed(clock.millis(), interval, failed) {
             return;
@@ -218,16 +215,16 @@ impl Issuer {
         let failed = match fetched.await {
             Ok(Ok(())) => {
                 if self.key_count() == 0 {
-                    tracing::warn!(issuer = self.name(), "the issuer publishes no key that can verify tokens");
+                    tracing::warn!(issuer = &*self.0.name, "the issuer publishes no key that can verify tokens");
                 }
                 false
             }
             Ok(Err(error)) => {
-                tracing::warn!(issuer = self.name(), %error, "cannot fetch the keys of an issuer");
+                tracing::warn!(issuer = &*self.0.name, %error, "cannot fetch the keys of an issuer");
                 true
             }
             Err(error) => {
-                tracing::error!(issuer = self.name(), %error, "the task that fetches the keys of an issuer failed");
+                tracing::error!(issuer = &*self.0.name, %error, "the task that fetches the keys of an issuer failed");
                 true
             }
         };
@@ -250,10 +247,6 @@ impl Issuer {
             Source::Local(local) => local.keys(),
             Source::Remote { keys, .. } => keys,
         }
-    }
-
-    fn name(&self) -> &str {
-        &self.0.name
     }
 }
 

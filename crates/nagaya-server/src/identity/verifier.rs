@@ -163,12 +163,9 @@ impl Verifier {
         if let Some(trusted) = self.trusted.as_ref().filter(|trusted| trusted.issuer.is_refresh_due(now)) {
             trusted.issuer.refresh_in_background(&self.clock).await;
         }
+        // One that is no longer valid is evicted when others need its room.
         let verified = self.cache.get(token)?;
-        if self.is_still_valid(&verified, now) {
-            return Some(Arc::clone(&verified.caller));
-        }
-        self.cache.remove(token);
-        None
+        self.is_still_valid(&verified, now).then(|| Arc::clone(&verified.caller))
     }
 
     fn check_revoked(&self, caller: &Caller) -> Result<(), Problem> {
@@ -227,4 +224,45 @@ impl Verifier {
 
 fn seconds(time: Duration) -> i64 {
     i64::try_from(time.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use jsonwebtoken::Algorithm;
+
+    use super::*;
+    use crate::{LocalIssuer, Revocation, RevokedSubject};
+
+    /// Requests with the same token may come at the same time, and share what is cached of it.
+    #[tokio::test]
+    async fn a_cached_token_is_compared_with_each_list_once_and_with_one_that_revokes_it_always() {
+        let issuer = Issuer::local(&Arc::new(LocalIssuer::in_memory().expect("keys can be made")));
+        let list = Arc::new(Revocations::default());
+        let verifier = Verifier::new(claims(), Clock::system()).revocations(&list);
+        let caller = Arc::new(Caller { issued: Some(10), ..Caller::of_user("ann") });
+        let key = issuer.key(None, Algorithm::ES256, &Clock::system(), None).await.expect("its only key");
+        let verified = Verified::new(caller, key, issuer, list.generation());
+        let revoke = |user: &str| {
+            let subject = RevokedSubject::User { issuer: String::new(), id: user.to_owned() };
+            list.replace([Revocation { subject, issued_before: 20 }]);
+        };
+        revoke("ben");
+        assert!(!verified.is_unrevoked_at(list.generation()), "the list is a new one");
+        assert!(verifier.is_unrevoked(&verified));
+        assert!(verified.is_unrevoked_at(list.generation()), "it need not be compared with it again");
+        revoke("ann");
+        for _ in 0..2 {
+            assert!(!verifier.is_unrevoked(&verified));
+        }
+    }
+
+    fn claims() -> Claims {
+        Claims {
+            tenant: "tenant".to_owned(),
+            roles: "roles".to_owned(),
+            member_of: None,
+            operator: "operatorRoles".to_owned(),
+            operator_roles: Vec::new(),
+        }
+    }
 }

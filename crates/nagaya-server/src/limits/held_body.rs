@@ -83,6 +83,7 @@ mod tests {
         let response = hold_until_sent(Response::new(Body::from(content.clone())), std::sync::Arc::clone(&held));
         let mut body = response.into_body();
         assert_eq!(body.size_hint().exact(), Some(100_000));
+        assert!(!body.is_end_stream());
         let mut read = Vec::new();
         while let Some(frame) = body.frame().await {
             let piece = frame.expect("no error").into_data().expect("data");
@@ -91,8 +92,15 @@ mod tests {
             assert_eq!(body.size_hint().exact(), Some(100_000 - read.len() as u64));
         }
         assert_eq!(read, content);
+        assert!(body.is_end_stream());
         assert_eq!(std::sync::Arc::strong_count(&held), 2);
         drop(body);
         assert_eq!(std::sync::Arc::strong_count(&held), 1);
+    }
+
+    #[test]
+    fn an_answer_that_fits_into_the_buffers_of_its_connection_is_not_large() {
+        let size = |bytes: usize| large_size(&Response::new(Body::from(vec![7; bytes])));
+        assert_eq!((size(SMALL_BODY), size(SMALL_BODY + 1)), (None, Some(SMALL_BODY + 1)));
     }
 }

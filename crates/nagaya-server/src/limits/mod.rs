@@ -377,4 +377,26 @@ mod tests {
         let _other = limits.admit(&visitor, Some("192.0.2.2")).expect("another's permit");
         assert!(limits.admit(&visitor, Some("192.0.2.1")).is_err());
     }
+
+    #[test]
+    fn users_without_a_tenant_are_counted_as_over_their_quota_too() {
+        let limits = Limits { tenant_concurrent: 0, ..Limits::default() };
+        let limits = system_limits(&limits);
+        assert_eq!(limits.over_quota(), 0);
+        for caller in [caller(None, "ann"), caller(Some("acme"), "ann"), caller(None, "ben")] {
+            limits.admit(&caller, None).expect_err("there are no permits");
+        }
+        assert_eq!(limits.over_quota(), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_of_few_bytes_waits_for_nobody() {
+        let limits = Limits { tenant_bytes_in_flight: 4 * SMALL_BODY, ..Limits::default() };
+        let limits = system_limits(&limits);
+        let permit = limits.admit(&caller(Some("acme"), "ann"), None).expect("a permit");
+        let _all = limits.acquire_read(&permit, 2 * SMALL_BODY).await.expect("a share");
+        limits.acquire_read(&permit, SMALL_BODY).await.expect("it needs no share");
+        let refused = limits.acquire_read(&permit, SMALL_BODY + 1).await.expect_err("the tenant has read its share");
+        assert_eq!(refused.code(), "rate_limited");
+    }
 }

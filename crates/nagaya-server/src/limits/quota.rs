@@ -310,7 +310,8 @@ mod tests {
         admitted(&quota, "flood", SECOND, 1_000);
         admitted(&quota, "other", SECOND * 30, 201);
         assert_eq!(quota.over_quota_at(SECOND * 31), 2);
-        assert_eq!(quota.over_quota_at(SECOND * 62), 1);
+        assert_eq!(quota.over_quota_at(SECOND * 61 - Duration::from_nanos(1)), 2);
+        assert_eq!(quota.over_quota_at(SECOND * 61), 1);
         assert_eq!(quota.over_quota_at(SECOND * 91), 0);
     }
 
@@ -373,5 +374,12 @@ mod tests {
         assert!(quota.usage.len() <= MIN_KEYS + 1, "{} are kept", quota.usage.len());
         assert!(quota.usage.contains_key("busy"), "a tenant with a request in flight is kept");
         drop(in_flight);
+    }
+
+    #[test]
+    fn idle_tenants_are_looked_for_again_when_there_are_twice_as_many() {
+        let quota = quota(100, 10);
+        let in_flight: Vec<_> = (0..3_000).map(|at| quota.acquire_at(&at.to_string(), SECOND)).collect();
+        assert_eq!((in_flight.len(), quota.sweep_at.load(Relaxed)), (3_000, 4 * MIN_KEYS));
     }
 }

@@ -131,3 +131,77 @@ fn answer(answer: Answer) -> Response {
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+    use http_body_util::BodyExt as _;
+    use serde_json::Value as Json;
+
+    use super::*;
+
+    fn headers<const N: usize>(all: [(&'static str, &'static str); N]) -> HeaderMap {
+        all.into_iter().map(|(name, value)| (name.parse().expect("a name"), HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn only_a_page_that_this_machine_has_loaded_from_itself_signs_in() {
+        let sign_in = SignIn::default();
+        let local = ("host", "localhost:8080");
+        let is_given = |headers: &HeaderMap| sign_in.issuer(headers).is_some();
+        assert!(!is_given(&headers([local])), "it is not enabled");
+        sign_in.enable(&Arc::new(LocalIssuer::in_memory().expect("keys can be made")));
+        assert!(is_given(&headers([local])));
+        assert!(is_given(&headers([local, ("origin", "http://localhost:8080")])));
+        for host in ["api.example.com", "localhost@127.0.0.1", "127.0.0.1.example.com"] {
+            assert!(!is_given(&headers([("host", host)])), "{host}");
+        }
+        assert!(!is_given(&headers([("host", "api.example.com"), ("origin", "http://api.example.com")])));
+        assert!(!is_given(&headers([local, ("origin", "http://localhost:9090")])));
+        assert!(!is_given(&headers([local, ("via", "1.1 proxy")])));
+        assert!(!is_given(&headers([])));
+    }
+
+    #[tokio::test]
+    async fn a_token_is_for_the_tenant_and_the_role_that_are_wanted() {
+        let issuer = LocalIssuer::in_memory().expect("keys can be made");
+        let claims = Claims {
+            tenant: "tenantId".to_owned(),
+            roles: "roles".to_owned(),
+            member_of: None,
+            operator: "operatorRoles".to_owned(),
+            operator_roles: vec!["operator".to_owned()],
+        };
+        let sign_in = async |kind: &'static str, body: &'static str| {
+            let token =
+                token(&issuer, "desk", &claims, &headers([("content-type", kind)]), &mut Body::from(body)).await;
+            let token = token.map_err(|problem| problem.code().to_owned())?;
+            let claims = BASE64.decode(token.split('.').nth(1).expect("it has three parts")).expect("base64");
+            let claims: Json = serde_json::from_slice(&claims).expect("JSON");
+            Ok::<_, String>(json!([claims["tenantId"], claims["roles"], claims["operatorRoles"], claims["aud"]]))
+        };
+        for (body, expected) in [
+            (r#"{"tenant":"t1","role":"admin"}"#, json!(["t1", ["admin"], null, "desk"])),
+            (r#"{"tenant":"t1"}"#, json!(["t1", null, null, "desk"])),
+            (r#"{"role":"admin"}"#, json!([null, ["admin"], null, "desk"])),
+            // An operator belongs to no tenant.
+            (r#"{"tenant":"t1","role":"operator"}"#, json!([null, null, ["operator"], "desk"])),
+        ] {
+            assert_eq!(sign_in("application/json", body).await, Ok(expected), "{body}");
+        }
+        assert_eq!(sign_in("text/plain", "{}").await, Err("not_json".to_owned()));
+        assert_eq!(sign_in("application/json", "{").await, Err("bad_body".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_token_is_not_kept_by_caches() {
+        let answer = answer(Answer::data(json!({ "token": "t" })));
+        assert_eq!(
+            (answer.status().as_u16(), &answer.headers()["cache-control"]),
+            (200, &HeaderValue::from_static("no-store"))
+        );
+        let body = answer.into_body().collect().await.expect("a body").to_bytes();
+        assert_eq!(body, r#"{"data":{"token":"t"}}"#);
+    }
+}

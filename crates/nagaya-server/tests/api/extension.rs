@@ -17,8 +17,8 @@ use axum::{
 use futures_util::{StreamExt as _, stream};
 use nagaya_embedded::{EmbeddedStore, Options};
 use nagaya_server::{
-    Answer, Call, Claims, Content, CustomRoute, Extension, ExtensionFuture, Limits, Problem, Server, StopSignal,
-    System, Verifier,
+    Answer, Call, Claims, Content, CustomRoute, Extension, ExtensionFuture, Limits, Problem, RequiredCaller, Server,
+    StopSignal, System, Verifier,
 };
 use nagaya_store::Clock;
 use nagaya_tenancy::Nagaya;
@@ -83,6 +83,91 @@ fn an_extension_acts_before_after_and_instead_of_derived_routes() {
     server.user_with("t2", "u1", &["admin"]).post("/v1/tickets/a/close", &json!({})).expect_problem(404, "not_found");
     server.user_with("t1", "u1", &["viewer"]).post("/v1/tickets/a/close", &json!({})).expect_problem(403, "forbidden");
     server.anonymous_client().post("/v1/tickets/a/close", &json!({})).expect_problem(401, "no_token");
+}
+
+/// Handlers that use what a call offers.
+struct Handlers;
+
+impl Extension for Handlers {
+    fn routes(&self) -> Vec<CustomRoute> {
+        let search = CustomRoute::new(Method::GET, "/ticket-search", "Tickets.", async |call: Arc<Call>| {
+            let page = call.list("tickets", &["colour"]).await?;
+            let given = [call.query_parameter("colour"), call.query_parameter("size")];
+            Ok(Answer::data(json!([page.records.len(), given])))
+        });
+        let operate = CustomRoute::new(Method::GET, "/operate", "For operators.", async |call: Arc<Call>| {
+            call.operator()?;
+            Ok(Answer::data(json!("done")))
+        });
+        let ping = CustomRoute::new(Method::POST, "/ping", "With a body or without.", async |call: Arc<Call>| {
+            Ok(Answer::data(json!(call.body)))
+        });
+        vec![
+            search.requires_permission("ticket", nagaya_design::Verb::Read),
+            operate.caller(RequiredCaller::Anyone),
+            ping.body(json!({ "type": "object" })),
+        ]
+    }
+
+    fn before<'a>(&'a self, call: &'a mut Call) -> ExtensionFuture<'a, Result<Option<Answer>, Problem>> {
+        call.limit_to_own_items();
+        Box::pin(async { Ok(None) })
+    }
+}
+
+#[test]
+fn a_handler_takes_parameters_of_its_own_beside_those_of_a_list() {
+    let server = TestServer::in_memory(System::new("desk", parse_design(DESK), Handlers));
+    let t1 = server.user_with("t1", "u1", &["admin"]);
+    for id in ["a", "b"] {
+        t1.post("/v1/tickets", &json!({ "ticketId": id, "subject": id })).expect_data(201);
+    }
+    assert_eq!(t1.get("/v1/ticket-search?limit=1&colour=red").expect_data(200), json!([1, ["red", null]]));
+    assert_eq!(t1.get("/v1/ticket-search").expect_data(200), json!([2, [null, null]]));
+    t1.get("/v1/ticket-search?size=1").expect_problem(400, "bad_parameter");
+    t1.get("/v1/ticket-search?colour=red&colour=blue").expect_problem(400, "bad_parameter");
+}
+
+#[test]
+fn a_handler_gets_the_handle_of_an_operator_for_operators_only() {
+    let server = TestServer::in_memory(System::new("desk", parse_design(DESK), Handlers));
+    let (operator, reason) = (server.client_of_operator("op"), "a test of it");
+    operator.get("/v1/operate").expect_data(200);
+    operator.without_header("nagaya-reason").get("/v1/operate").expect_problem(400, "no_reason");
+    for other in [
+        server.user_with("t1", "u1", &["admin"]),
+        server.user_with("t1", "u1", &["admin", "operator"]),
+        server.user_without_tenant("u1"),
+    ] {
+        other.with_header("nagaya-reason", reason).get("/v1/operate").expect_problem(403, "forbidden");
+    }
+}
+
+#[test]
+fn an_extension_limits_callers_to_their_own_items() {
+    let server = TestServer::in_memory(System::new("desk", parse_design(DESK), Handlers));
+    let [hana, ren] = ["hana", "ren"].map(|user| server.user_with("t1", user, &["admin"]));
+    for client in [&hana, &ren] {
+        client.post("/v1/diaries", &json!({})).expect_data(201);
+    }
+    assert_eq!(ren.get("/v1/diaries").list().len(), 1);
+    ren.get("/v1/diaries/hana").expect_problem(404, "not_found");
+    ren.patch("/v1/diaries/hana", &json!({ "text": "b" })).expect_problem(404, "not_found");
+    ren.delete("/v1/diaries/hana").expect_problem(404, "not_found");
+    ren.patch("/v1/diaries/ren", &json!({ "text": "b" })).expect_data(200);
+    assert_eq!(hana.get("/v1/diaries/hana").expect_data(200)["text"], "");
+}
+
+#[test]
+fn a_body_without_required_fields_can_be_left_out() {
+    let server = TestServer::in_memory(System::new("desk", parse_design(DESK), Handlers));
+    let t1 = server.user_with("t1", "u1", &["admin"]);
+    assert_eq!(t1.post_empty("/v1/ping").expect_data(200), json!({}));
+    assert_eq!(t1.post("/v1/ping", &json!({ "a": 1 })).expect_data(200), json!({ "a": 1 }));
+    t1.with_header("content-type", "text/plain")
+        .request_bytes("POST", "/v1/ping", Some(b"a"))
+        .expect_problem(415, "not_json");
+    t1.post_empty("/v1/tickets").expect_problem(415, "not_json");
 }
 
 /// Sends one event, and keeps the stream open.

@@ -12,4 +12,5 @@ mod items;
 mod lists;
 mod operators;
 mod own_items;
+mod request_bodies;
 mod visitors;

@@ -145,6 +145,17 @@ fn operators_read_what_operators_did_in_pages() {
     operator.get("/v1/operator-log?cursor=abc").expect_problem(400, "bad_cursor");
 }
 
+#[test]
+fn a_change_of_any_version_reads_nothing_before() {
+    let server = desk();
+    let operator = server.client_of_operator("op");
+    operator.post("/v1/regions", &json!({ "regionId": "eu", "name": "Europe" })).expect_data(201);
+    operator.with_header("if-match", " * ").patch("/v1/regions/eu", &json!({ "name": "EU" })).expect_data(200);
+    let log = operator.get("/v1/operator-log").list();
+    let actions: Vec<_> = log.iter().filter_map(|entry| entry["action"].as_str()).collect();
+    assert_eq!(actions[..2], ["region.create", "region.update"]);
+}
+
 /// Everybody else gets the answer of the other operator routes.
 #[test]
 fn nobody_but_operators_reads_the_operator_log() {

@@ -43,11 +43,13 @@ fn visitors_read_only_public_items() {
 fn an_invalid_token_is_refused_even_where_none_is_needed() {
     let server = open();
     server.anonymous_client().with_token("nonsense").get("/v1/notices").expect_problem(401, "bad_token");
-    server
-        .anonymous_client()
-        .with_header("authorization", "Basic x")
-        .get("/v1/notices")
-        .expect_problem(401, "bad_token");
+    let token = server.token(Some("t1"), "u1", &["admin"]);
+    let send =
+        |authorization: &str| server.anonymous_client().with_header("authorization", authorization).get("/v1/notices");
+    for refused in ["Basic x", "", &token, &format!("Basic {token}"), &format!("Token {token}")] {
+        send(refused).expect_problem(401, "bad_token");
+    }
+    send(&format!("bearer {token}")).expect_data(200);
 }
 
 #[test]
@@ -72,6 +74,9 @@ fn cursors_of_visitors_and_tenants_are_not_interchangeable() {
     assert_eq!(visitor.get(&format!("/v1/offers?limit=1&cursor={own}")).expect_data(200)[0]["offerId"], "b");
     visitor.get(&format!("/v1/offers?limit=1&cursor={theirs}")).expect_problem(400, "bad_cursor");
     t1.get(&format!("/v1/offers?limit=1&cursor={own}")).expect_problem(400, "bad_cursor");
+    // Nor those of one user in two tenants.
+    let t2 = server.user_with("t2", "u1", &["admin"]);
+    t2.get(&format!("/v1/offers?limit=1&cursor={theirs}")).expect_problem(400, "bad_cursor");
 }
 
 #[test]

@@ -32,7 +32,11 @@ fn token(issuer: &LocalIssuer, claims: &Claims) -> String {
 }
 
 fn verifier(issuer: LocalIssuer) -> Verifier {
-    Verifier::new(claims(), Clock::system()).trust(&Issuer::local(&Arc::new(issuer)), "todo").expect("one issuer")
+    verifier_of(&Arc::new(issuer))
+}
+
+fn verifier_of(issuer: &Arc<LocalIssuer>) -> Verifier {
+    Verifier::new(claims(), Clock::system()).trust(&Issuer::local(issuer), "todo").expect("one issuer")
 }
 
 fn decode(token: &str) -> Json {
@@ -100,6 +104,8 @@ fn a_token_always_lists_its_tenant_where_the_design_wants_it() {
     };
     let claims = |grant: &Grant<'_>| decode(&issuer.issue(grant).expect("a token can be made"));
     assert_eq!(claims(&grant)["memberOf"], json!(["t1"]));
+    let member_of = ["t0", "t1"].map(str::to_owned);
+    assert_eq!(claims(&Grant { member_of: &member_of, ..grant.clone() })["memberOf"], json!(member_of));
     assert_eq!(claims(&Grant { tenant: None, ..grant.clone() }).get("memberOf"), None);
     assert_ne!(claims(&grant)["jti"], claims(&grant)["jti"]);
 }
@@ -166,6 +172,39 @@ async fn tokens_stay_valid_after_a_restart_and_a_new_url() {
                     may be from the local issuer of another directory: run the command with the `--data` directory of this \
                     server.";
     assert_eq!(outcome(&verifier, &token(&other, &claims())).await, expected);
+}
+
+#[tokio::test]
+async fn the_last_hundred_urls_are_known() {
+    let issuer = Arc::new(LocalIssuer::in_memory().expect("keys can be made"));
+    let set_urls = |numbers: std::ops::Range<usize>| {
+        for number in numbers {
+            // One that it has had does not count again.
+            for url in [format!("https://{number}.example.com"), "https://api.example.com".to_owned()] {
+                issuer.set_url(&url).expect("a fine URL");
+            }
+        }
+    };
+    let first = token(&issuer, &claims());
+    set_urls(0..98);
+    assert_eq!(outcome(&verifier_of(&issuer), &first).await, "u1@t1 admin", "there are a hundred with the first one");
+    set_urls(98..99);
+    let refused = verifier_of(&issuer).caller(&first).await.expect_err("its URL is not known any more");
+    assert_eq!(refused.code(), "bad_token");
+    assert_eq!(outcome(&verifier_of(&issuer), &token(&issuer, &claims())).await, "u1@t1 admin");
+}
+
+#[test]
+fn a_url_that_it_has_already_is_not_written_again() {
+    let data = tempfile::tempdir().expect("a directory");
+    let issuer = open(data.path());
+    issuer.set_url("https://api.example.com").expect("a fine URL");
+    let path = data.path().join("issuer/issuer.json");
+    fs::remove_file(&path).expect("it can be removed");
+    issuer.set_url("https://api.example.com/").expect("a fine URL");
+    assert!(!path.exists());
+    issuer.set_url("https://other.example.com").expect("a fine URL");
+    assert!(path.exists());
 }
 
 #[test]
@@ -309,16 +348,34 @@ async fn a_server_drops_keys_that_another_process_removed() {
 
 #[test]
 fn a_damaged_file_is_named_and_not_changed() {
-    for (name, text) in [("keys.json", ""), ("keys.json", "{}"), ("keys.json", r#"{"keys":[]}"#), ("issuer.json", "{}")]
-    {
+    let (keys, urls) = ("start with a new key;", "start without it; tokens that name an earlier URL");
+    for (name, text, removal) in [
+        ("keys.json", "", keys),
+        ("keys.json", "{}", keys),
+        ("keys.json", r#"{"keys":[]}"#, keys),
+        ("issuer.json", "", urls),
+        ("issuer.json", "{}", urls),
+    ] {
         let data = tempfile::tempdir().expect("a directory");
         drop(open(data.path()));
         let path = data.path().join("issuer").join(name);
         fs::write(&path, text).expect("it can be written");
         let error = LocalIssuer::open(data.path()).expect_err("it is damaged").to_string();
-        assert!(error.starts_with(&format!("{} is damaged: ", path.display())), "{error}");
+        assert!(error.starts_with(&format!("{} is damaged: ", path.display())) && error.contains(removal), "{error}");
         assert_eq!(fs::read_to_string(&path).expect("it can be read"), text);
     }
+}
+
+/// A new key in the place of keys that cannot be read at the moment would end all tokens.
+#[test]
+fn a_file_that_cannot_be_read_is_not_replaced() {
+    let data = tempfile::tempdir().expect("a directory");
+    drop(open(data.path()));
+    let path = data.path().join("issuer/keys.json");
+    fs::remove_file(&path).expect("it can be removed");
+    fs::create_dir(&path).expect("it can be made");
+    let error = LocalIssuer::open(data.path()).expect_err("it is a directory").to_string();
+    assert!(error.starts_with(&format!("{} cannot be read: ", path.display())), "{error}");
 }
 
 #[test]

@@ -293,5 +293,7 @@ async fn malformed_tokens_are_refused() {
 async fn a_huge_token_is_refused_before_parsing() {
     let expected = "401 bad_token: The token is longer than 8192 bytes.";
     check_token(|provider, key| key.sign(&provider.claims_with(json!({ "more": "x".repeat(8_192) }))), expected).await;
+    check_token(|_, _| "x".repeat(8_193), expected).await;
+    check_token(|_, _| "x".repeat(8_192), NOT_SIGNED).await;
     check_token(|_, _| "x".repeat(1_000_000), expected).await;
 }

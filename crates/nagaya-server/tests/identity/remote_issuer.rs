@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use jsonwebtoken::Algorithm;
 use nagaya_server::Issuer;
+use nagaya_testing::LogLines;
 use serde_json::{Value as Json, json};
 use tokio::net::TcpListener;
 
@@ -109,11 +110,29 @@ async fn a_failed_background_refresh_is_retried_soon() {
 #[tokio::test]
 async fn keys_can_be_fetched_before_the_first_token() {
     let key = Key::es256("a");
-    let mut provider = Provider::start(&[&key]).await;
+    let mut provider = Provider::start(&[&key, &Key::other("b")]).await;
     let verifier = verifier(&provider.issuer(), &TestClock::new());
-    verifier.fetch_keys().await;
+    assert_eq!(verifier.key_count(), 0);
+    assert!(verifier.fetch_keys().await);
+    assert_eq!(verifier.key_count(), 2);
     provider.stop().await;
     assert_eq!(outcome(&verifier, &key.sign(&provider.claims())).await, FINE);
+    let elsewhere = crate::common::verifier(&provider.issuer(), &TestClock::new());
+    assert!(!elsewhere.fetch_keys().await, "it has stopped");
+}
+
+/// The operator of the server learns why all tokens are refused.
+#[tokio::test]
+async fn an_issuer_without_a_usable_key_is_logged() {
+    let (log, _guard) = LogLines::capture("info");
+    let provider = Provider::start(&[&Key::es256("a")]).await;
+    let warnings = async || {
+        verifier(&provider.issuer(), &TestClock::new()).fetch_keys().await;
+        log.count("the issuer publishes no key that can verify tokens")
+    };
+    assert_eq!(warnings().await, 0);
+    provider.publish(&[]);
+    assert_eq!(warnings().await, 1);
 }
 
 #[tokio::test]
@@ -239,6 +258,17 @@ async fn unusable_keys_verify_nothing() {
     for ops in [json!({ "use": "sig" }), json!({ "key_ops": ["verify"] }), json!({ "alg": null })] {
         check_keys(changed(ops), FINE).await;
     }
+}
+
+#[tokio::test]
+async fn a_key_of_another_curve_verifies_nothing() {
+    let key = Key::ed25519("a");
+    let provider = Provider::start(&[&key]).await;
+    let mut jwk = key.jwk();
+    jwk["crv"] = json!("P-256");
+    provider.answer(&json!({ "keys": [jwk] }).to_string());
+    let token = key.sign(&provider.claims());
+    assert_eq!(outcome(&verifier(&provider.issuer(), &TestClock::new()), &token).await, NOT_PUBLISHED);
 }
 
 #[tokio::test]

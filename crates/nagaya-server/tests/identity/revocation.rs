@@ -1,12 +1,19 @@
 //! Revoked tokens.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI64, Ordering},
+    },
+    time::Duration,
+};
 
 use nagaya_server::{
     Issuer, LocalIssuer, Revocation, RevocationFollower, RevocationStore, Revocations, RevokedSubject, Verifier,
 };
+use nagaya_store::Error as StoreError;
 use nagaya_tenancy::Nagaya;
-use nagaya_testing::{ManualClock, memory_store, system_design};
+use nagaya_testing::{Call, Fault, InstrumentedStore, LogLines, ManualClock, memory_store, system_design};
 use serde_json::json;
 
 use crate::common::{AUDIENCE, Key, NOW, Provider, TestClock, claims, eventually, issue, outcome, verifier};
@@ -69,6 +76,7 @@ async fn check_store(one: &RevocationStore, other: &RevocationStore) {
     assert_eq!(one.list().await.expect("a list"), both);
     // The later time stays.
     other.add(before(token("j/1 長"), 50), keep).await.expect("it is written");
+    assert_eq!(one.list().await.expect("a list"), both);
     one.add(before(user("local"), 95), keep).await.expect("it is written");
     let both = [before(token("j/1 長"), 100), before(user("local"), 95)];
     assert_eq!(other.list().await.expect("a list"), both);
@@ -127,10 +135,144 @@ async fn a_running_server_follows_the_list() {
     let command = RevocationStore::in_directory(data.path(), AUDIENCE).expect("a directory");
     command.add(before(user("local"), NOW + 1), |_| true).await.expect("it is written");
     eventually(|| list.len() == 1).await;
+    assert!(!list.is_empty());
     assert_eq!(outcome(&verifier, &token).await, REVOKED);
     // When no token of it can be valid any more, the entry is not in force any more.
     hand.pass(86_400 + 32);
     eventually(|| list.is_empty()).await;
     drop((verifier, list));
     tokio::time::timeout(Duration::from_secs(30), following).await.expect("it ends").expect("no panic");
+}
+
+/// A store of revocations in tables, and the calls and faults of these.
+async fn instrumented() -> (RevocationStore, Arc<InstrumentedStore>) {
+    let tables = InstrumentedStore::new(memory_store(&ManualClock::default()));
+    let nagaya = Nagaya::open(system_design("todo/todo"), tables.clone());
+    nagaya.ensure_tables().await.expect("the tables are made");
+    (RevocationStore::in_tables(&nagaya), tables)
+}
+
+fn all(_: &Revocation) -> bool {
+    true
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_read_at_the_start_and_then_not_too_often() {
+    let (store, tables) = instrumented().await;
+    store.add(before(user("local"), NOW), all).await.expect("it is written");
+    tables.take_queries();
+    let (list, day) = (Arc::new(Revocations::default()), Some(Duration::from_secs(86_400)));
+    let start = || RevocationFollower::start(Arc::clone(&list), store.clone(), TestClock::new().clock(), day);
+    let follower = start().await.expect("the list is read");
+    assert_eq!(list.len(), 1);
+
+    let queries = || tables.take_queries().len();
+    let each = queries();
+    assert!(each > 0);
+    let after = async |millis: u64| {
+        tokio::time::advance(Duration::from_millis(millis)).await;
+        follower.refresh().await;
+        queries() / each
+    };
+    let read = [after(0).await, after(0).await, after(1_999).await, after(1).await, after(1_999).await, after(1).await];
+    assert_eq!(read, [1, 0, 0, 1, 0, 1]);
+
+    let follower = start().await.expect("the list is read");
+    queries();
+    let mut following = Box::pin(follower.follow());
+    assert!(tokio::time::timeout(Duration::from_millis(3_999), &mut following).await.is_err());
+    assert_eq!(queries(), 0, "it was just read");
+    assert!(tokio::time::timeout(Duration::from_secs(8), &mut following).await.is_err());
+    assert_eq!(queries() / each, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_the_list_is_logged_once() {
+    let (log, _guard) = LogLines::capture("info");
+    let (store, tables) = instrumented().await;
+    store.add(before(user("local"), NOW), all).await.expect("it is written");
+    let list = Arc::new(Revocations::default());
+    let follower = RevocationFollower::start(Arc::clone(&list), store, TestClock::new().clock(), None).await;
+    let follower = follower.expect("the list is read");
+    let refresh = async || {
+        tokio::time::advance(Duration::from_secs(4)).await;
+        follower.refresh().await;
+        ["newly revoked tokens are accepted until", "the list of revoked tokens can be read again"]
+            .map(|message| log.count(message))
+    };
+    assert_eq!(refresh().await, [0, 0]);
+    for outage in [1, 2] {
+        let fault = tables.inject(Fault::fail_before(|| StoreError::engine("the disk is gone")));
+        assert_eq!(refresh().await, [outage, outage - 1]);
+        assert_eq!(refresh().await, [outage, outage - 1]);
+        assert_eq!(list.len(), 1, "the list before stays in force");
+        fault.remove();
+        assert_eq!(refresh().await, [outage, outage]);
+        assert_eq!(refresh().await, [outage, outage]);
+    }
+}
+
+#[tokio::test]
+async fn a_revocation_is_added_again_after_a_lost_race_and_the_later_time_stays() {
+    let (store, tables) = instrumented().await;
+    let other = store.clone();
+    let first = tables.inject(
+        Fault::run_before(move |_| {
+            let other = other.clone();
+            async move { other.add(before(tenant("t1"), 200), all).await.expect("it is written") }
+        })
+        .matching(Call::is_write)
+        .once(),
+    );
+    store.add(before(tenant("t1"), 100), all).await.expect("it is written");
+    assert_eq!((first.hits(), store.list().await.expect("a list")), (1, vec![before(tenant("t1"), 200)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revocation_that_cannot_be_added_is_an_error() {
+    let (store, tables) = instrumented().await;
+    let fault = tables.inject(Fault::fail_before(|| StoreError::engine("the disk is gone")).matching(Call::is_write));
+    let error = store.add(before(tenant("t1"), 100), all).await.expect_err("the disk is gone").to_string();
+    assert!(error.contains("cannot be written") && error.contains("the disk is gone"), "{error}");
+    assert_eq!(fault.hits(), 1, "it is not tried again");
+    fault.remove();
+    // Each time somebody else was faster.
+    let (other, count) = (store.clone(), Arc::new(AtomicI64::new(0)));
+    let is_other = Arc::new(AtomicBool::new(false));
+    let faster = {
+        let is_other = Arc::clone(&is_other);
+        Fault::run_before(move |_| {
+            let (other, count, is_other) = (other.clone(), Arc::clone(&count), Arc::clone(&is_other));
+            async move {
+                if !is_other.swap(true, Ordering::SeqCst) {
+                    let at = count.fetch_add(1, Ordering::SeqCst);
+                    assert!(at < 100, "it is tried for ever");
+                    other.add(before(tenant("t1"), 1_000 + at), all).await.expect("it is written");
+                    is_other.store(false, Ordering::SeqCst);
+                }
+            }
+        })
+    };
+    tables.inject(faster.matching(Call::is_write));
+    store.add(before(tenant("t1"), 100), all).await.expect_err("all attempts are used up");
+}
+
+#[tokio::test]
+async fn entries_that_are_not_needed_are_removed_once_and_an_error_of_that_is_told() {
+    let (store, tables) = instrumented().await;
+    let keep = |entry: &Revocation| entry.issued_before > 10;
+    store.add(before(tenant("t1"), 5), all).await.expect("it is written");
+    // Another process removes it first.
+    let other = store.clone();
+    let removal = Fault::run_before(move |_| {
+        let other = other.clone();
+        async move { other.add(before(tenant("t3"), 100), keep).await.expect("it is written") }
+    });
+    let raced = tables.inject(removal.matching(Call::is_write).skip(1).once());
+    store.add(before(tenant("t2"), 100), keep).await.expect("it is written");
+    assert_eq!((raced.hits(), store.list().await.expect("a list").len()), (1, 2));
+
+    store.add(before(tenant("t1"), 5), all).await.expect("it is written");
+    tables.inject(Fault::fail_before(|| StoreError::engine("the disk is gone")).matching(Call::is_write).skip(1));
+    store.add(before(tenant("t2"), 100), keep).await.expect_err("the disk is gone");
 }

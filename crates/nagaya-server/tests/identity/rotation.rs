@@ -142,9 +142,10 @@ async fn the_local_issuer_signs_with_its_newest_key_and_verifies_with_all() {
     let id = |token: &str| jsonwebtoken::decode_header(token).expect("a header").kid.expect("a key");
     let first = issue();
     assert_eq!(outcome(&verifier, &first).await, FINE);
-    local.rotate().expect("keys can be made");
+    let newest = local.rotate().expect("keys can be made");
     let second = issue();
     assert_ne!(id(&first), id(&second));
+    assert_eq!(id(&second), newest);
     assert_eq!(outcome(&verifier, &first).await, FINE);
     assert_eq!(outcome(&verifier, &second).await, FINE);
     assert_eq!(verifier.uncached_tokens(), 2);

@@ -2,7 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use axum::{body::Body, http::Method};
+use axum::{Router, body::Body, http::Method, routing::get};
+use http_body_util::BodyExt as _;
 use nagaya_server::Limits;
 use nagaya_store::KeyValue;
 use nagaya_testing::{Call, Connection, Fault, InjectedFault, PausedTokioClock, RawResponse};
@@ -53,8 +54,16 @@ async fn a_tenant_that_reads_nothing_is_refused_and_others_are_served() {
 #[tokio::test]
 async fn unread_answers_of_all_tenants_together_are_limited() {
     let desk = Desk::open(Limits { bytes_in_flight: 2 * LARGE + 8192, ..Limits::default() }).await;
+    let in_flight = async || {
+        let metrics = desk.server.metrics().await;
+        assert!(metrics.contains("\nnagaya_reads_waiting 0.0\n"), "{metrics}");
+        let bytes = metrics.lines().find_map(|line| line.strip_prefix("nagaya_bytes_in_flight "));
+        bytes.and_then(|bytes| bytes.parse::<f64>().ok()).expect("it is measured") as usize
+    };
+    assert_eq!(in_flight().await, 0);
     let unread = [ask(&desk, "one").await, ask(&desk, "two").await];
     assert!(unread.iter().all(|(status, _)| status == "200"));
+    assert!((2 * LARGE..2 * LARGE + 8192).contains(&in_flight().await));
     assert_eq!(ask(&desk, "three").await.0, "503");
     assert_eq!(desk.connect("three").await.get("/notes").await.status, 200);
 }
@@ -150,6 +159,23 @@ async fn the_script_of_the_api_page_takes_no_room_from_others() {
         unread.push(stream);
     }
     assert_eq!(ask(&desk, "acme").await.0, "200");
+}
+
+/// Such as the keys of the local issuer: anybody may ask for them, and each answer has bytes of its own.
+#[tokio::test]
+async fn a_large_answer_of_the_server_itself_has_room_like_those_of_systems() {
+    let limits = Limits { bytes_in_flight: LARGE, ..Limits::default() };
+    let routes = Router::new()
+        .route("/more", get(async || "x".repeat(40_000)))
+        .route("/little", get(async || "x".repeat(10_000)));
+    let desk = Desk::open_with(limits, |server| server.add_routes(routes)).await;
+    let mut anybody = desk.server.connect().await;
+    let unread = ask(&desk, "acme").await;
+    assert_eq!(unread.0, "200");
+    assert_eq!(anybody.get("/more").await.problem(), (503, "overloaded".to_owned()));
+    assert_eq!(anybody.get("/little").await.status, 200, "small answers need no room");
+    drop(unread);
+    while anybody.get("/more").await.status != 200 {}
 }
 
 /// A body with a long text, which the answer repeats.
@@ -312,6 +338,27 @@ async fn a_body_takes_room_when_it_comes() {
 async fn a_single_large_write_always_has_room() {
     let desk = Desk::open(Limits { tenant_bytes_in_flight: 1024, bytes_in_flight: 1024, ..Limits::default() }).await;
     assert_eq!(desk.connect("acme").await.post("/notes", &long_note()).await.status, 201);
+}
+
+/// The time for reading starts with the answer, not with the connection.
+#[tokio::test]
+async fn a_client_on_an_old_connection_has_the_whole_time_to_read_its_answer() {
+    let desk = Desk::open(Limits::default()).await;
+    let clock = PausedTokioClock::pause();
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_recv_buffer_size(4096).expect("a small buffer");
+    let mut client = Connection::over(socket.connect(desk.server.address).await.expect("it listens")).await;
+    for _ in 0..3 {
+        assert_eq!(client.get("/healthz").await.status, 200);
+        clock.advance(Duration::from_secs(8)).await;
+    }
+    let mut client = client.with_token(desk.server.token(Some("acme"), "ann", &[]));
+    let response = client.begin(Method::GET, "/large", &[], Body::empty()).await.expect("an answer");
+    for _ in 0..5 {
+        clock.advance(Duration::from_secs(1)).await;
+        assert_eq!(desk.connect("other").await.get("/notes").await.status, 200);
+    }
+    assert!(response.into_body().collect().await.expect("the whole answer").to_bytes().len() > LARGE);
 }
 
 #[tokio::test]

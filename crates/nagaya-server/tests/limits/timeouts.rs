@@ -81,6 +81,33 @@ async fn a_slow_request_head_times_out() {
     assert!(ended.is_err() || rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
 }
 
+#[tokio::test]
+async fn a_slow_head_on_a_connection_that_was_idle_times_out() {
+    let desk = Desk::open(Limits::default()).await;
+    let mut stream = TcpStream::connect(desk.server.address).await.expect("it listens");
+    let clock = PausedTokioClock::pause();
+    let request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let mut answer = [0; 4096];
+    // The timer of the first head is over, and the connection may be idle for longer.
+    for _ in 0..2 {
+        stream.write_all(request).await.expect("sent");
+        assert!(stream.read(&mut answer).await.expect("an answer") > 0);
+        clock.advance(SECOND * 20).await;
+        assert_eq!(desk.server.connect().await.get("/healthz").await.status, 200);
+    }
+    stream.write_all(&request[..10]).await.expect("sent");
+    assert_eq!(desk.server.connect().await.get("/healthz").await.status, 200);
+    clock.advance(SECOND * 11).await;
+    for _ in 0..100 {
+        assert_eq!(desk.server.connect().await.get("/healthz").await.status, 200);
+        match stream.try_read(&mut answer) {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            ended => return assert!(ended.is_err() || ended.is_ok_and(|bytes| bytes == 0)),
+        }
+    }
+    panic!("it is not closed");
+}
+
 /// The time of a head starts with its first byte, so that a connection may be idle for longer.
 #[tokio::test]
 async fn a_connection_that_was_idle_has_the_whole_time_for_a_head() {

@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use axum::{body::Body, http::Method};
-use nagaya_server::{Limits, observe::LogFormat};
+use nagaya_server::Limits;
 use nagaya_store::{Error, ErrorKind};
-use nagaya_testing::{Fault, PausedTokioClock};
+use nagaya_testing::{Fault, LogLines, PausedTokioClock};
 use serde_json::{Value as Json, json};
 
-use crate::{desk::Desk, logs::Lines};
+use crate::desk::Desk;
 
 /// The store error, the status and the code of the response, its `Retry-After`, and the log level.
 type Case = (fn() -> Error, u16, &'static str, Option<&'static str>, &'static str);
 
 /// The log lines with the causes of failures.
-fn causes(lines: &Lines) -> Vec<Json> {
+fn causes(lines: &LogLines) -> Vec<Json> {
     lines.server().into_iter().filter(|line| line["message"] == "a request failed").collect()
 }
 
@@ -27,7 +27,7 @@ async fn each_store_error_has_its_status_and_its_cause_is_logged_with_the_reques
         (|| Error::outcome_unknown("connection reset by 10.0.0.7"), 504, "unanswered", None, "WARN"),
         (|| Error::engine("checksum of /var/db/7 differs"), 500, "internal", None, "ERROR"),
     ];
-    let (lines, _log) = Lines::capture(LogFormat::Json, "info");
+    let (lines, _log) = LogLines::capture("info");
     let desk = Desk::open(Limits::default()).await;
     let mut client = desk.connect("acme").await;
     for (fail, status, code, retry_after, level) in cases {
@@ -51,7 +51,7 @@ async fn each_store_error_has_its_status_and_its_cause_is_logged_with_the_reques
 
 #[tokio::test]
 async fn the_same_failure_is_logged_once_per_interval() {
-    let (lines, _log) = Lines::capture(LogFormat::Json, "info");
+    let (lines, _log) = LogLines::capture("info");
     let desk = Desk::open(Limits::default()).await;
     let mut client = desk.connect("acme").await;
     let clock = PausedTokioClock::pause();

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use axum::{body::Body, http::Method};
-use nagaya_server::{Limits, Server, observe::LogFormat};
+use nagaya_server::{Limits, Server};
 use nagaya_store::Health;
-use nagaya_testing::PausedTokioClock;
+use nagaya_testing::{LogLines, PausedTokioClock};
 use serde_json::json;
 
-use crate::{desk::Desk, logs::Lines};
+use crate::desk::Desk;
 
 #[tokio::test]
 async fn a_server_is_ready_when_its_store_answers() {
@@ -43,7 +43,7 @@ async fn readiness_probes_the_mounted_system() {
 
 #[tokio::test]
 async fn a_failed_store_makes_the_server_unready_and_the_reason_is_only_logged() {
-    let (lines, _log) = Lines::capture(LogFormat::Json, "info");
+    let (lines, _log) = LogLines::capture("info");
     let desk = Desk::open(Limits::default()).await;
     let mut client = desk.server.connect().await;
     let clock = PausedTokioClock::pause();

@@ -1,10 +1,6 @@
 //! The log lines of requests.
 
-use std::{
-    io::Write,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::time::Duration;
 
 use axum::{body::Body, http::Method};
 use nagaya_server::{
@@ -12,56 +8,10 @@ use nagaya_server::{
     observe::{LogFormat, subscriber},
 };
 use nagaya_tenancy::Settings;
-use nagaya_testing::{ManualClock, TestServer, memory_store, parse_design};
+use nagaya_testing::{LogLines, ManualClock, TestServer, memory_store, parse_design};
 use serde_json::{Value as Json, json};
-use tracing::subscriber::DefaultGuard;
 
 use crate::desk::{DESIGN, Desk};
-
-/// Captured log output.
-#[derive(Clone, Default)]
-pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Lines {
-    /// Captures the log of this thread, on which a test runs.
-    pub(crate) fn capture(format: LogFormat, filter: &str) -> (Lines, DefaultGuard) {
-        let lines = Lines::default();
-        let writer = lines.clone();
-        let subscriber = subscriber(format, filter, move || writer.clone()).expect("a filter");
-        (lines, tracing::subscriber::set_default(subscriber))
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().expect("no panic").clone()).expect("text")
-    }
-
-    /// The lines of requests.
-    pub(crate) fn requests(&self) -> Vec<Json> {
-        self.of("nagaya::access")
-    }
-
-    /// The lines of the server itself.
-    pub(crate) fn server(&self) -> Vec<Json> {
-        self.of("nagaya::server")
-    }
-
-    fn of(&self, target: &str) -> Vec<Json> {
-        let lines = self.text();
-        let lines = lines.lines().map(|line| serde_json::from_str::<Json>(line).expect("each line is an object"));
-        lines.filter(|line| line["target"] == target).collect()
-    }
-}
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("no panic").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
 
 /// A line without the fields that differ each time.
 fn without_variable_fields(mut line: Json) -> Json {
@@ -79,7 +29,7 @@ fn log_key() -> Settings {
 /// Proves T19.
 #[tokio::test]
 async fn a_request_leaves_one_line_of_json_with_its_ids() {
-    let (lines, _log) = Lines::capture(LogFormat::Json, "info");
+    let (lines, _log) = LogLines::capture("info");
     let desk = Desk::serve(memory_store(&ManualClock::default()), |server| server.settings(log_key())).await;
     let mut client = desk.connect("acme").await;
     let ids = [("x-request-id", "r-1"), ("x-correlation-id", "c-2"), ("x-causation-id", "d-3")];
@@ -107,7 +57,7 @@ async fn a_request_leaves_one_line_of_json_with_its_ids() {
 /// Proves T19.
 #[tokio::test]
 async fn a_tenant_who_is_a_person_is_logged_as_a_hash() {
-    let (lines, _log) = Lines::capture(LogFormat::Json, "info");
+    let (lines, _log) = LogLines::capture("info");
     let design = parse_design(&DESIGN.replace("claim  = \"tenantId\"", "claim  = \"sub\""));
     let server = TestServer::builder(System::named("desk", design)).settings(log_key()).serve().await;
     let mut ann = server.connect().await.with_token(server.token(None, "ann", &[]));
@@ -119,10 +69,38 @@ async fn a_tenant_who_is_a_person_is_logged_as_a_hash() {
     assert!(!line.to_string().contains("ann"), "{line}");
 }
 
+#[tokio::test]
+async fn a_visitor_is_nobody_in_the_log() {
+    let (lines, _log) = LogLines::capture("info");
+    let notice = r#"
+        [http]
+        visitors = true
+
+        [entity.notice]
+        table  = "main"
+        # NG0304: a handful.
+        key    = { PK = "NOTICES", SK = "NOTICE#{noticeId}" }
+        wall   = "public"
+        tenant = false
+
+        [entity.notice.fields]
+        noticeId = { type = "string", min = 1, max = 64 }
+
+        [access.notices]
+        entity = "notice"
+    "#;
+    let server = TestServer::builder(System::named("desk", parse_design(&format!("{DESIGN}{notice}")))).serve().await;
+    assert_eq!(server.connect().await.get("/notices").await.status, 200);
+    assert_eq!(server.connect_as("acme", "ann").await.get("/notices").await.status, 200);
+    let named: Vec<_> =
+        lines.requests().iter().map(|line| (line["user"].is_string(), line["tenant"].is_string())).collect();
+    assert_eq!(named, [(false, false), (true, true)]);
+}
+
 /// Proves the ids' part of T19.
 #[tokio::test]
 async fn unknown_values_are_left_out_of_the_line() {
-    let (lines, _log) = Lines::capture(LogFormat::Json, "info");
+    let (lines, _log) = LogLines::capture("info");
     let desk = Desk::open(Limits::default()).await;
     let mut client = desk.server.connect().await;
     let known = client.get("/notes").await;
@@ -142,7 +120,7 @@ async fn unknown_values_are_left_out_of_the_line() {
 
 #[tokio::test]
 async fn every_kind_of_completion_is_logged() {
-    let (lines, _log) = Lines::capture(LogFormat::Json, "info");
+    let (lines, _log) = LogLines::capture("info");
     let desk = Desk::open(Limits { concurrent: 1, ..Limits::default() }).await;
     let mut client = desk.connect("acme").await;
     client.post("/panic", &json!({})).await;
@@ -164,14 +142,13 @@ async fn every_kind_of_completion_is_logged() {
         (200, "INFO", Json::Null),
     ];
     assert_eq!(ends, expected.map(|(status, level, code)| (json!(status), json!(level), code)));
-    let panics = lines.text().lines().filter(|line| line.contains("a request panicked")).count();
-    assert_eq!(panics, 1);
+    assert_eq!(lines.count("a request panicked"), 1);
 }
 
 #[tokio::test]
 async fn slow_requests_are_marked() {
     for (threshold, slow) in [(Duration::ZERO, json!(true)), (Duration::from_secs(3600), Json::Null)] {
-        let (lines, _log) = Lines::capture(LogFormat::Json, "info");
+        let (lines, _log) = LogLines::capture("info");
         let desk = Desk::open_with(Limits::default(), move |server| server.slow_request(threshold)).await;
         assert_eq!(desk.connect("acme").await.get("/notes").await.status, 200);
         assert_eq!(lines.requests()[0]["slow"], slow);
@@ -180,7 +157,7 @@ async fn slow_requests_are_marked() {
 
 #[tokio::test]
 async fn a_stream_is_logged_when_it_ends() {
-    let (lines, _log) = Lines::capture(LogFormat::Json, "info");
+    let (lines, _log) = LogLines::capture("info");
     let desk = Desk::open_with(Limits::default(), |server| server.slow_request(Duration::ZERO)).await;
     let mut client = desk.connect("acme").await;
     let listening = tokio::spawn(async move { client.get("/stream").await });
@@ -208,7 +185,7 @@ async fn a_stream_is_logged_when_it_ends() {
 
 #[tokio::test]
 async fn request_lines_can_be_turned_off() {
-    let (lines, _log) = Lines::capture(LogFormat::Json, "info,nagaya::access=off");
+    let (lines, _log) = LogLines::capture("info,nagaya::access=off");
     let desk = Desk::open(Limits::default()).await;
     assert_eq!(desk.connect("acme").await.get("/notes").await.status, 200);
     assert_eq!(lines.requests(), Vec::<Json>::new());
@@ -216,7 +193,7 @@ async fn request_lines_can_be_turned_off() {
 
 #[tokio::test]
 async fn text_format_is_readable() {
-    let (lines, _log) = Lines::capture(LogFormat::Text, "info");
+    let (lines, _log) = LogLines::capture_as(LogFormat::Text, "info");
     let desk = Desk::open(Limits::default()).await;
     desk.connect("acme").await.get("/notes").await;
     let text = lines.text();

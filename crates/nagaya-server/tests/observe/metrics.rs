@@ -1,7 +1,7 @@
 //! Metrics for Prometheus.
 
 use axum::{body::Body, http::Method};
-use nagaya_server::Limits;
+use nagaya_server::{Limits, Revocation, RevokedSubject};
 use nagaya_store::{Item, Store as _, Write};
 use serde_json::json;
 
@@ -11,6 +11,7 @@ async fn metrics(desk: &Desk) -> String {
     let got = desk.server.connect_admin().await.get("/metrics").await;
     assert_eq!(got.status, 200);
     assert_eq!(got.header("content-type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
+    assert_eq!(got.header("cache-control"), Some("no-store"));
     got.text
 }
 
@@ -73,6 +74,14 @@ async fn metrics_include_the_limits() {
     has(&figures_before, "nagaya_requests_in_flight_limit 12.0");
     has(&figures_before, "nagaya_connections_limit 34.0");
     has(&figures_before, r#"nagaya_tenants_over_quota{system="desk"} 0.0"#);
+    has(&figures_before, r#"nagaya_token_revocations{system="desk"} 0.0"#);
+    assert!(figures_before.contains("\nnagaya_process_max_fds ") || cfg!(not(target_os = "linux")));
+    let revocation = |tenant: &str| {
+        let subject = RevokedSubject::Tenant(tenant.to_owned());
+        Revocation { subject, issued_before: 1 }
+    };
+    desk.server.revocations.replace([revocation("former"), revocation("gone")]);
+    has(&metrics(&desk).await, r#"nagaya_token_revocations{system="desk"} 2.0"#);
 
     let mut held = desk.connect("acme").await;
     let wait_until_held = tokio::spawn(async move { held.get("/hold").await.status });

@@ -58,7 +58,6 @@ impl RevocationFollower {
         }
         let result = self.read().await;
         *read = Some(Instant::now());
-        drop(read);
         // Once for each outage.
         let has_failed = self.failed.swap(result.is_err(), Ordering::Relaxed);
         match result {
