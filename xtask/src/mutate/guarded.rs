@@ -142,7 +142,14 @@ pub(super) const GUARDED: [Guarded; 10] = [
             "unambiguous",
             "stream_guard",
         ],
-        tests: &[(SERVER, "lib"), (SERVER, "api"), (SERVER, "identity"), (SERVER, "limits"), (SERVER, "observe")],
+        tests: &[
+            (SERVER, "lib"),
+            (SERVER, "api"),
+            (SERVER, "identity"),
+            (SERVER, "limits"),
+            (SERVER, "observe"),
+            (SERVER, "openapi"),
+        ],
     },
     Guarded {
         folder: AIAGENT,
@@ -212,7 +219,7 @@ pub(super) const GUARDED: [Guarded; 10] = [
 ];
 
 /// Mutants without an observable effect, by name, each with the reason.
-pub(super) const EQUIVALENT: [(&str, &str); 4] = [
+pub(super) const EQUIVALENT: [(&str, &str); 8] = [
     (
         "crates/nagaya-tenancy/src/read/list.rs: list: `bytes > MAX_PAGE_BYTES` becomes `bytes >= MAX_PAGE_BYTES`",
         "A page whose items have exactly two megabytes ends one item earlier, and the next page goes on.",
@@ -228,5 +235,21 @@ pub(super) const EQUIVALENT: [(&str, &str); 4] = [
     (
         "crates/nagaya-tenancy/src/write/deletion/mark.rs: precheck: `seen.len() <= PRECHECK_ITEMS` becomes `seen.len() < PRECHECK_ITEMS`",
         "The check before marking looks at about so many items, and the complete check follows it.",
+    ),
+    (
+        "crates/nagaya-server/src/connection/guarded_stream.rs: poll_read_timer: `deadline < self.read_timer.deadline()` becomes `deadline <= self.read_timer.deadline()`",
+        "It sets the timer to the time that it has already.",
+    ),
+    (
+        "crates/nagaya-server/src/json_body.rs: expecting: returns `Ok(Default::default())`",
+        "The visitor takes every kind of value that serde_json gives, so the text is never shown.",
+    ),
+    (
+        "crates/nagaya-server/src/json_body.rs: visit_unit: returns `Ok(Default::default())`",
+        "The default of a JSON value is `null`.",
+    ),
+    (
+        "crates/nagaya-server/src/service.rs: answer: `most > SMALL_BODY` becomes `most >= SMALL_BODY`",
+        "An answer of exactly the small size reserves its bytes among megabytes.",
     ),
 ];
