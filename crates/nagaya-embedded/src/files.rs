@@ -91,6 +91,7 @@ mod tests {
         let failed = Err::<(), _>(io::Error::from_raw_os_error(13)).context("open", Path::new("/x/y"));
         assert_eq!(failed.expect_err("it failed").to_string(), "cannot open /x/y: permission denied");
     }
+
     #[cfg(unix)]
     #[test]
     fn a_path_that_cannot_be_looked_at_is_an_error_and_a_broken_link_exists() {
@@ -146,6 +147,7 @@ mod tests {
         assert!(output.status.success() && text.contains("1 passed"), "{text}");
         assert_eq!(left(), 0);
     }
+
     /// The system refuses the path of a folder that is too deep.
     #[cfg(unix)]
     #[test]

@@ -149,6 +149,7 @@ mod tests {
             assert_eq!(mode, expected, "{name}");
         }
     }
+
     /// A pipe can be opened and locked, but its length cannot be set.
     #[cfg(target_os = "linux")]
     #[test]

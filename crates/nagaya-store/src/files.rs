@@ -251,6 +251,7 @@ mod tests {
             assert!(!is_temporary(name), "{name}");
         }
     }
+
     #[test]
     fn the_folder_of_a_path_is_the_current_one_if_the_path_has_only_a_name() {
         for (path, folder) in [("a", "."), ("a/b", "a"), ("/a", "/"), ("a/b/c", "a/b")] {

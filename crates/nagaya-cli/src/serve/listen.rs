@@ -254,6 +254,7 @@ pub(crate) fn stop_signal() -> impl Future<Output = ()> {
             tokio::select! { () = interrupt => {}, () = terminate => {}, () = hangup => {} }
         }
     }
+
     #[cfg(not(unix))]
     async {
         if tokio::signal::ctrl_c().await.is_err() {

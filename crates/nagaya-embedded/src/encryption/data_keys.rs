@@ -246,6 +246,7 @@ mod tests {
         assert_eq!(&*commit, b"7");
         assert!(!during.is_outdated(Keyspace::Changes, layout::COMMIT_KEY, &commit));
     }
+
     #[test]
     fn two_processes_do_not_use_the_same_nonce() {
         let [one, other] = [(); 2].map(|()| keys(&[1], false).seal_file("a", b"text").expect("it is sealed"));

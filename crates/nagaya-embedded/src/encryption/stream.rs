@@ -238,6 +238,7 @@ mod tests {
         let other = reader(&file, Some(&key(2))).err().expect("another key").to_string();
         assert!(other.contains(&key(1).id()) && other.contains(&key(2).id()), "{other}");
     }
+
     /// A disk that takes bytes into its buffer, and cannot write them.
     struct FullDisk;
 
