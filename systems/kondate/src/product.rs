@@ -151,10 +151,23 @@ pub(crate) async fn for_each_record(
 mod tests {
     use std::task::{Context, Waker};
 
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
     use nagaya_tenancy::Principal;
     use nagaya_testing::{InstrumentedStore, ManualClock, memory_store};
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_attempt_that_loses_every_race_ends_with_an_error() {
+        let attempts = AtomicUsize::new(0);
+        let lost = retry_lost_races(|| async {
+            attempts.fetch_add(1, SeqCst);
+            Ok(None::<()>)
+        });
+        let problem = lost.await.expect_err("it never succeeds");
+        assert_eq!((problem.code(), attempts.into_inner()), ("contended", 20));
+    }
 
     #[tokio::test]
     async fn a_long_list_is_read_page_by_page_and_other_tasks_have_their_turn() {

@@ -2,7 +2,7 @@
 
 use nagaya_design::{Design, FieldError};
 use nagaya_server::{Answer, Problem, RequestBody as _, request_body};
-use nagaya_tenancy::{ChangeSet, Error, ErrorKind, List, Record, RecordOwner, Retry, SideRecord, Tenant};
+use nagaya_tenancy::{ChangeSet, Error, ErrorKind, List, Record, RecordOwner, SideRecord, Tenant};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
@@ -13,7 +13,7 @@ use super::{
 use crate::{
     catalog::{Kind, price::price_of},
     notifications::notification_fields,
-    product::{find, object_fields},
+    product::{find, object_fields, retry_lost_races},
 };
 
 pub(super) const BUY_SUMMARY: &str =
@@ -55,13 +55,11 @@ pub(super) async fn buy(call: PaymentCall) -> Result<Answer, Problem> {
     let request = serde_json::to_string(&call.http.body).unwrap_or_default();
 
     let record_named = async |name: &str| call.tenant.side_record(PURCHASE_ENTITY, RecordOwner::Tenant, name).await;
-    let mut retry = Retry::default();
-    loop {
-        retry.attempt().await?;
+    let answer = retry_lost_races(|| async {
         let wallet = call.without_pending_payment().await?;
         // The key was not used yet.
         if let Some(receipt) = record_named(&receipt_record_name(key)).await? {
-            return call.earlier_result(&receipt, &request).await;
+            return call.earlier_result(&receipt, &request).await.map(Some);
         }
         // The item was not bought with another key. A concurrent purchase from here on changes the wallet that was read before.
         let bought = match record_named(&bought_record_name(&order.target_type, &order.target_id)).await? {
@@ -77,9 +75,11 @@ pub(super) async fn buy(call: PaymentCall) -> Result<Answer, Problem> {
             return Err(already_bought());
         }
         let buying = PendingPurchase { key: key.to_owned(), request: request.clone(), purchase };
-        // The next round completes the pending payment, this one or another.
         call.store_pending(&wallet, &PendingPayment::Buying(buying)).await?;
-    }
+        // The next attempt completes the pending payment, this one or another.
+        Ok(None)
+    });
+    answer.await
 }
 
 /// Which of these targets a user has paid for, by type and id. It reads the targets' records and their purchases,

@@ -2,7 +2,7 @@
 
 use nagaya_design::Design;
 use nagaya_server::{Answer, Problem, RequestBody as _, request_body};
-use nagaya_tenancy::{ChangeSet, Retry};
+use nagaya_tenancy::ChangeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
@@ -11,7 +11,7 @@ use super::{
     subscription::{Subscription, SubscriptionNotice, impossible_status},
     wallet::{PendingPayment, Wallet, commit_or_lost_race},
 };
-use crate::product::object_fields;
+use crate::product::{object_fields, retry_lost_races};
 
 request_body! {
     /// The body that starts a subscription.
@@ -38,9 +38,7 @@ pub(super) async fn start(call: PaymentCall) -> Result<Answer, Problem> {
     // The plan is offered. Its price is the one of the settings.
     let plan = call.plans.find(&new.plan)?;
 
-    let mut retry = Retry::default();
-    loop {
-        retry.attempt().await?;
+    let started = retry_lost_races(|| async {
         let wallet = call.without_pending_payment().await?;
         // None is running.
         let current =
@@ -57,13 +55,14 @@ pub(super) async fn start(call: PaymentCall) -> Result<Answer, Problem> {
             at: call.http.timestamp_now(SUBSCRIPTION_ENTITY, "startedAt"),
         };
         if !call.store_pending(&wallet, &PendingPayment::Start(start.clone())).await? {
-            continue;
+            return Ok(None);
         }
         // A concurrent call may have completed it; the provider gives every caller the same answer.
         start.complete(&call, &call.wallet().await?).await?.map_err(Problem::from)?;
         let started = call.tenant.get(SUBSCRIPTION_ENTITY, &[]).await?;
-        return Ok(Answer::created(started, &call.http.location("/subscription")));
-    }
+        Ok(Some(Answer::created(started, &call.http.location("/subscription"))))
+    });
+    started.await
 }
 
 /// A subscription that is about to start.
