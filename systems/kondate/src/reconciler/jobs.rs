@@ -106,15 +106,11 @@ impl Jobs {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.saved.is_empty() && self.recounted.is_empty() && self.searched.is_empty()
-    }
-
-    pub(super) fn list(self) -> impl Iterator<Item = Job> {
+    pub(super) fn list(self) -> Vec<Job> {
         let counted = self.saved.into_iter().map(|(publication, users)| Job::Count(publication, Vec::from_iter(users)));
         let recounted = self.recounted.into_iter().map(Job::Recount);
         let searched = self.searched.into_iter().map(|(entity, tenant, id)| Job::Search { entity, tenant, id });
-        counted.chain(recounted).chain(searched)
+        counted.chain(recounted).chain(searched).collect()
     }
 }
 

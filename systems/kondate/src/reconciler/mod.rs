@@ -10,7 +10,7 @@ use std::{collections::HashSet, time::Duration};
 use nagaya_server::StopSignal;
 use nagaya_tenancy::{Error, Nagaya, Operator, Principal, Subscription, SubscriptionOptions, SubscriptionStatus};
 
-use self::jobs::Jobs;
+use self::jobs::{Job, Jobs};
 
 /// Changes, or items, of a page.
 const PAGE_SIZE: usize = 200;
@@ -58,7 +58,7 @@ impl Reconciler {
     /// Reads a page of changes, and does the jobs that they lead to; how many changes were read.
     async fn step(&self) -> Result<usize, Error> {
         let page = self.subscription.next_page().await?;
-        let jobs = Jobs::of_changes(&page.changes);
+        let jobs = Jobs::of_changes(&page.changes).list();
         let (read, relevant) =
             (if page.gap { self.reconcile_all().await?.max(1) } else { page.read }, !jobs.is_empty());
         self.run_jobs(jobs).await?;
@@ -73,7 +73,7 @@ impl Reconciler {
         loop {
             let page = source.scan((0, 1), after, Some(PAGE_SIZE)).await?;
             count += page.records.len();
-            self.run_jobs(Jobs::of_items(&page.records, &mut seen)).await?;
+            self.run_jobs(Jobs::of_items(&page.records, &mut seen).list()).await?;
             match page.next {
                 Some(next) => after = Some(next),
                 None => break,
@@ -85,8 +85,8 @@ impl Reconciler {
 
     /// Does all jobs. One that cannot be done must not hold up the others: it is tried for a while and then skipped, until its
     /// item changes again or all items are reconciled.
-    async fn run_jobs(&self, jobs: Jobs) -> Result<(), Error> {
-        let failed = jobs::run(&self.nagaya, jobs.list()).await;
+    async fn run_jobs(&self, jobs: Vec<Job>) -> Result<(), Error> {
+        let failed = jobs::run(&self.nagaya, jobs.into_iter()).await;
         let (mut skipped, mut again): (Vec<_>, Vec<_>) =
             failed.into_iter().partition(|(_, error)| error.is_permanent());
         if self.subscription.failures() >= MAX_ATTEMPTS && self.nagaya.ping_store().await.is_ok() {
