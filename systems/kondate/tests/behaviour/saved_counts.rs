@@ -276,13 +276,20 @@ fn a_gap_in_the_changes_triggers_a_full_recount() {
     backend.save(0..50);
     let soup = json!({ "recipeId": "r_03", "title": "豚汁" });
     backend.runtime.block_on(backend.tenant("ann").create("recipe", fields(soup))).expect("it is made");
+    let published = json!({ "recipeId": "r_03", "title": "豚汁", "creatorName": "Ann", "createdAt": AT });
+    backend.runtime.block_on(backend.tenant("ann").create("catalog_recipe", fields(published))).expect("it is made");
     backend.catch_up();
     let terms = || {
-        let list = List::by("search_terms").with("kind", "RECIPE").with("term", "豚汁");
-        backend.runtime.block_on(backend.tenant("ann").list(&list)).expect("a page").records.len()
+        let (own, catalog) = (List::by("search_terms"), List::by("catalog_terms").with("initial", "豚"));
+        [own, catalog].map(|list| {
+            let list = list.with("kind", "RECIPE").with("term", "豚汁");
+            backend.runtime.block_on(backend.tenant("ann").list(&list)).expect("a page").records.len()
+        })
     };
-    assert_eq!(terms(), 1);
-    backend.runtime.block_on(backend.tenant("ann").delete("recipe", &["r_03"], None)).expect("it was there");
+    assert_eq!(terms(), [1, 1]);
+    for (entity, id) in [("recipe", &["r_03"][..]), ("catalog_recipe", &[AT, "r_03"])] {
+        backend.runtime.block_on(backend.tenant("ann").delete(entity, id, None)).expect("it was there");
+    }
     backend.unsave(0..20);
     backend.save(50..55);
     // Changes are retained for a week, and no subscription has read them.
@@ -290,7 +297,7 @@ fn a_gap_in_the_changes_triggers_a_full_recount() {
     backend.runtime.block_on(store.sweep()).expect("it is swept");
     backend.catch_up();
     assert_eq!(backend.count(), 35, "removed saves are noticed too");
-    assert_eq!(terms(), 0, "deleted items are not found");
+    assert_eq!(terms(), [0, 0], "deleted items are not found");
 
     // A full recount also corrects a wrong count.
     let wrong = backend.tenant("ann");
