@@ -80,8 +80,8 @@ pub(super) async fn search(
         // Those that are gone are left out: their postings follow.
         for record in scope.get_many(some).await?.into_iter().flatten() {
             bytes += record.size();
-            // An answer is no larger than the page of a list.
-            if bytes > MAX_PAGE_BYTES && !found.is_empty() {
+            // An answer is at most as large as the page of a list, which holds any single item.
+            if bytes > MAX_PAGE_BYTES {
                 return Ok(found);
             }
             found.push(record);

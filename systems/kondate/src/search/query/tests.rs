@@ -185,6 +185,39 @@ async fn of_a_term_the_newest_postings_count_up_to_a_limit() {
     assert_eq!(reads(&store).0, [4, 8, 8]);
 }
 
+#[tokio::test]
+async fn an_answer_is_at_most_as_large_as_a_page() {
+    let collection = collection("recipe");
+    let ids: Vec<_> = (10..31).map(|n| format!("r_{n}")).collect();
+    let items: Vec<_> =
+        ids.iter().map(|id| Indexed { key: (String::new(), id.clone()), terms: vec![("aa".to_owned(), 4)] }).collect();
+    let (nagaya, _) = open_with(collection, &items).await;
+    let tenant = user(&nagaya, USER);
+    let steps = vec!["𠮷".repeat(500); 50];
+    for id in &ids {
+        let recipe = json!({ "recipeId": id, "title": "aa", "description": "x", "steps": steps });
+        tenant.create("recipe", object_fields(recipe)).await.expect("a recipe");
+    }
+    // The first answers, which are the last recipes, get this size.
+    let resize = async |id: &String, size: usize| {
+        let recipe = tenant.get("recipe", &[id]).await.expect("a recipe");
+        let bytes = size - (recipe.size() - recipe.text("description").map_or(0, str::len));
+        let description = "𠮷".repeat(bytes / 4) + &"x".repeat(bytes % 4);
+        let patch = object_fields(json!({ "description": description }));
+        assert_eq!(tenant.update("recipe", &[id], patch, None).await.expect("a change").size(), size);
+    };
+    for id in &ids[1..20] {
+        resize(id, MAX_PAGE_BYTES / 20).await;
+    }
+    let last = MAX_PAGE_BYTES - 19 * (MAX_PAGE_BYTES / 20);
+    let scope = scope(&nagaya, collection);
+    for (size, answers) in [(last - 1, 20), (last, 20), (last + 1, 19)] {
+        resize(&ids[20], size).await;
+        let found = search(&scope, collection, &query_terms("aa"), (100, false), &Pace::default()).await.expect("hits");
+        assert_eq!(found.len(), answers, "{size}");
+    }
+}
+
 /// The best items by all postings of all terms; of a term, those that are read first up to a limit.
 fn best_of_all(
     items: &[Indexed],
