@@ -216,3 +216,34 @@ pub(super) fn impossible_status() -> Problem {
     let detail = "The payment provider reports something that cannot be. Nothing has been changed; it has been logged.";
     Problem::new(StatusCode::BAD_GATEWAY, "bad_standing", detail)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notification_is_about_the_most_important_change() {
+        use SubscriptionState::{Active, Canceled, PastDue, Trialing};
+        let check = |(from, to), (ended, ends), renewed, expected| {
+            let notice = SubscriptionNotice::for_transition(from, to, ended, ends, renewed);
+            assert_eq!(notice, expected, "{from:?} {to:?} {ended} {ends} {renewed}");
+        };
+        for (from, to, expected) in [
+            (Trialing, Active, SubscriptionNotice::ACTIVE),
+            (PastDue, Active, SubscriptionNotice::ACTIVE),
+            (Active, PastDue, SubscriptionNotice::PAST_DUE),
+            (Active, Canceled, SubscriptionNotice::CANCELED),
+        ] {
+            check((from, to), (false, true), true, Some(expected));
+        }
+        // It stays as it is; one that is over stays over, whatever else the provider says of it.
+        for state in [Trialing, Active, PastDue] {
+            check((state, state), (false, true), true, Some(SubscriptionNotice::ENDING));
+            check((state, state), (true, false), true, Some(SubscriptionNotice::RESUMED));
+            check((state, state), (true, true), true, Some(SubscriptionNotice::RENEWED));
+            check((state, state), (true, true), false, None);
+        }
+        check((Canceled, Canceled), (false, true), true, None);
+        check((Canceled, Canceled), (true, true), true, None);
+    }
+}

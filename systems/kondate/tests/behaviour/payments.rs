@@ -2,6 +2,7 @@
 
 mod failures;
 mod fake_provider;
+mod needless_calls;
 pub(crate) mod prices;
 mod races;
 mod settings;

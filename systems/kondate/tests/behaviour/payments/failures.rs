@@ -1,9 +1,10 @@
-//! Failures of the provider, or of the server between the provider and the record.
+//! Failures of the provider, of the store, or of the server between the provider and the record.
 
 use std::time::Duration;
 
 use nagaya_kondate::SubscriptionState;
-use nagaya_testing::text;
+use nagaya_store::ErrorKind;
+use nagaya_testing::{Call, Fault, text};
 use serde_json::json;
 
 use super::{
@@ -11,6 +12,7 @@ use super::{
     fake_provider::{InjectedFailure, restart, server_with_fake_provider},
     notification_kinds, offer, purchase_body,
 };
+use crate::harness::instrumented_server;
 
 /// Proves the part of K13 that a charge is never made twice, and never without its record.
 #[test]
@@ -175,4 +177,19 @@ fn a_subscription_is_not_resumed_after_its_period() {
     provider.state().subscription_state = Some(SubscriptionState::Canceled);
     provider.state().ends = false;
     much_later.send("POST", "/v1/subscription/resume", None).expect_problem(409, "not_running");
+}
+
+/// An item that cannot be read now may be there.
+#[test]
+fn a_store_that_is_away_is_no_missing_item() {
+    let (server, store) = instrumented_server();
+    let mio = server.client_of_user("u_01", "u_01").with_header("idempotency-key", "1");
+    let curry = offer(&server, 300);
+    add_method(&mio, "tok_visa");
+    let fault = Fault::fail_before(|| ErrorKind::Busy.into());
+    let fault = store.inject(fault.matching(|call| matches!(call, Call::Query(query) if query.index.is_some())));
+    let answer = mio.post("/v1/purchases", &purchase_body(&curry));
+    assert_eq!(answer.status, 503, "{:#}", answer.body);
+    fault.remove();
+    mio.post("/v1/purchases", &purchase_body(&curry)).expect_data(201);
 }

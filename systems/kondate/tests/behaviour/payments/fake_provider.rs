@@ -38,6 +38,8 @@ pub(super) struct FakeProviderState {
     pub(super) subscribed_plans: Vec<SubscriptionPlan>,
     /// The state that is reported for each subscription.
     pub(super) subscription_state: Option<SubscriptionState>,
+    /// The id that is reported for each subscription, in place of its own.
+    pub(super) subscription_id: Option<String>,
     /// Whether subscriptions end with their period.
     pub(super) ends: bool,
     pub(super) calls: Vec<&'static str>,
@@ -90,7 +92,7 @@ impl FakeProviderState {
 
     fn status(&self, subscription: &str) -> SubscriptionStatus {
         SubscriptionStatus {
-            subscription: subscription.to_owned(),
+            subscription: self.subscription_id.as_deref().unwrap_or(subscription).to_owned(),
             state: self.subscription_state.unwrap_or(SubscriptionState::Active),
             period_end: 1_900_000_000_000,
             ends_with_period: self.ends,

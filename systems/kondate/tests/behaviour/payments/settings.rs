@@ -113,6 +113,15 @@ fn the_openapi_document_names_the_offered_plans() {
     assert_eq!(body["properties"]["plan"]["enum"], json!(["monthly", "yearly"]));
 }
 
+/// A list of no values would be no valid schema.
+#[test]
+fn without_plans_the_openapi_document_names_none() {
+    let payments: Arc<dyn PaymentProvider> = Arc::new(FakeProvider::default());
+    let document = document(&system_with_plans(design(), payments, plans(&json!([]))), "", 0);
+    let body = &document["paths"]["/v1/subscription"]["post"]["requestBody"]["content"]["application/json"]["schema"];
+    assert_eq!((&body["properties"]["plan"]["type"], body["properties"]["plan"].get("enum")), (&json!("string"), None));
+}
+
 /// Proves that operators of this system have a claim of their own: a `sub` alone would make them users.
 #[test]
 fn an_operator_is_no_user() {
