@@ -104,7 +104,12 @@ mod tests {
 
     #[test]
     fn the_next_month_follows_across_years() {
-        for (month, next) in [("2026-02", Some("2026-03")), ("0999-12", Some("1000-01")), ("9999-12", None)] {
+        for (month, next) in [
+            ("2026-02", Some("2026-03")),
+            ("0999-12", Some("1000-01")),
+            ("9998-12", Some("9999-01")),
+            ("9999-12", None),
+        ] {
             assert_eq!(next_month(month).as_deref(), next, "{month}");
         }
     }

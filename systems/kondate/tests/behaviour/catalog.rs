@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use nagaya_testing::{Client, TestServer, text};
+use nagaya_store::ErrorKind;
+use nagaya_testing::{Call, Client, Fault, TestServer, text};
 use serde_json::{Value as Json, json};
 
-use crate::harness::{create_item, kondate_server, run_concurrently};
+use crate::harness::{create_item, instrumented_server, kondate_server, run_concurrently, system};
 
 /// Proves the publishing part of K14, and K2.
 #[test]
@@ -78,6 +79,7 @@ fn publish_and_withdraw(server: &TestServer, user: &str, what: &str, id: &str, m
     let again = hana.post_empty(&publish).expect_data(200);
     assert_eq!((&again["title"], again.get("imageUrl"), &again["price"]), (&json!("新しい"), None, &json!(300)));
     assert_eq!(again["createdAt"], copy["createdAt"]);
+    assert_eq!(hana.get(&own_path).expect_data(200)["lastPrice"], 300);
     hana.get_until(&public, |answer| answer.status == 200 && answer.body["data"] == again);
     anonymous.get_until(&popular, |answer| {
         let listed = answer.list();
@@ -207,15 +209,22 @@ pub(crate) fn repeated_saves_have_no_further_effect(server: &TestServer) {
     assert_eq!(ben.put(&save_path(&copy)).expect_data(200), saved, "the same again is the same");
     assert_eq!(ben.get("/v1/saved-recipes").list(), std::slice::from_ref(&saved));
     assert!(ann.get("/v1/saved-recipes").list().is_empty());
+    // A change of the same publication is not saved again.
+    let own = format!("/v1/recipes/{}", text(&copy, "recipeId"));
+    ann.patch(&own, &json!({ "title": "新じゃが" })).expect_data(200);
+    let changed = ann.post_empty(&format!("{own}/publish")).expect_data(200);
+    let public = format!("/v1/catalog/recipes/{}", text(&copy, "recipeId"));
+    ben.get_until(&public, |answer| answer.body["data"]["title"] == changed["title"]);
+    assert_eq!(ben.put(&save_path(&copy)).expect_data(200), saved);
 
     // Only catalog items can be saved; removing a save that does not exist succeeds.
     ben.put("/v1/catalog/recipes/r_404/save").expect_problem(404, "not_found");
     ben.put("/v1/catalog/recipes/nothing%20at%20all/save").expect_problem(404, "not_found");
     ben.put(&save_path(&copy).replace("recipes", "sets").replace("recipeId", "setId")).expect_problem(404, "not_found");
     assert_eq!(ben.delete("/v1/catalog/recipes/r_404/save").status, 204);
+    ben.delete("/v1/catalog/recipes/nothing%20at%20all/save").expect_problem(404, "not_found");
 
     // A withdrawn item can be read in the list of saves and removed from it, but not saved.
-    let own = format!("/v1/recipes/{}", text(&copy, "recipeId"));
     ann.post_empty(&format!("{own}/withdraw"));
     ben.get_until(&format!("/v1/catalog/recipes/{}", text(&copy, "recipeId")), |answer| answer.status == 404);
     ben.put(&save_path(&copy)).expect_problem(404, "not_found");
@@ -236,6 +245,35 @@ pub(crate) fn repeated_saves_have_no_further_effect(server: &TestServer) {
     }
     assert!(ben.get("/v1/saved-recipes").list().is_empty());
     wait_for_count(server, &copy, 0);
+}
+
+#[test]
+fn a_save_that_the_store_cannot_remove_is_not_reported_as_removed() {
+    let (server, store) = instrumented_server();
+    let (ann, ben) = (cook(&server, "u_del_a"), server.client_of_user("u_del_b", "u_del_b"));
+    let copy = publish(&ann, "肉じゃが");
+    let saved = ben.put(&save_path(&copy)).expect_data(200);
+    let is_of_user = |call: &Call| call.is_write() && format!("{call:?}").contains("USER#u_del_b");
+    let fault = store.inject(Fault::fail_before(|| ErrorKind::Busy.into()).matching(is_of_user));
+    assert_eq!(ben.delete(&save_path(&copy)).status, 503);
+    fault.remove();
+    assert_eq!(ben.get("/v1/saved-recipes").list(), [saved]);
+}
+
+/// Two publications never have the same time; a published change is none.
+#[test]
+fn publishing_again_right_after_a_change_has_the_present_time() {
+    let server = TestServer::builder(system()).clock_step(Duration::ZERO).start();
+    let ann = cook(&server, "u_now_a");
+    let copy = publish(&ann, "肉じゃが");
+    let own = format!("/v1/recipes/{}", text(&copy, "recipeId"));
+    server.clock.advance(Duration::from_secs(10));
+    ann.patch(&own, &json!({ "title": "新じゃが" })).expect_data(200);
+    let changed = ann.post_empty(&format!("{own}/publish")).expect_data(200);
+    assert_eq!(changed["createdAt"], copy["createdAt"]);
+    assert_eq!(ann.post_empty(&format!("{own}/withdraw")).status, 204);
+    let again = ann.post_empty(&format!("{own}/publish")).expect_data(200);
+    assert_eq!(again["createdAt"], changed["updatedAt"]);
 }
 
 /// Waits until a recipe has this count.
