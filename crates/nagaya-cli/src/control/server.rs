@@ -30,27 +30,36 @@ use crate::{
     store::{encrypt, repair, show},
 };
 
-/// Bytes of the longest request: a write set of 4 MiB as JSON. Only the owner of the directory can connect.
-const MAX_REQUEST_BYTES: u64 = 64 * 1024 * 1024;
-/// How long a client may take to send its request or to read some of the answer. A snapshot is held meanwhile.
-const TIMEOUT: Duration = Duration::from_secs(60);
-/// Connections that are answered at the same time.
-const MAX_CONNECTIONS: usize = 32;
-/// How long a further one waits.
-const MAX_WAIT: Duration = Duration::from_secs(5);
+/// What clients may take.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// Bytes of the longest request.
+    request_bytes: u64,
+    /// How long a client may take to send its request or to read some of the answer. A snapshot is held meanwhile.
+    client_time: Duration,
+    /// Connections that are answered at the same time.
+    connections: usize,
+    /// How long a further one waits.
+    wait: Duration,
+}
+
+const LIMITS: Limits = Limits {
+    // A write set of 4 MiB as JSON. Only the owner of the directory can connect.
+    request_bytes: 64 * 1024 * 1024,
+    client_time: Duration::from_secs(60),
+    connections: 32,
+    wait: Duration::from_secs(5),
+};
+
+/// Bytes of an answer that are sent together.
+const BUFFER_BYTES: usize = 256 * 1024;
 
 /// Answers commands until the store is closed. Calls of the store run on the runtime of the caller. The directory's lock
 /// is held, so an existing socket is a leftover of a process that has ended.
 ///
 /// A failure is logged, and the process serves without the socket.
 pub(crate) fn listen(data: &Path, store: &Arc<EmbeddedStore>) {
-    let started = bind(data).and_then(|listener| {
-        let store = Arc::downgrade(store);
-        let thread = std::thread::Builder::new().name("nagaya-control".to_owned());
-        let runtime = Handle::current();
-        thread.spawn(move || accept(&listener, &store, &runtime))
-    });
-    if let Err(error) = started {
+    if let Err(error) = listen_within(LIMITS, data, store) {
         let data = data.display();
         tracing::warn!(
             %error,
@@ -58,6 +67,12 @@ pub(crate) fn listen(data: &Path, store: &Arc<EmbeddedStore>) {
             "no control socket: commands cannot use the directory while this process runs"
         );
     }
+}
+
+fn listen_within(limits: Limits, data: &Path, store: &Arc<EmbeddedStore>) -> std::io::Result<()> {
+    let (listener, store, runtime) = (bind(data)?, Arc::downgrade(store), Handle::current());
+    let thread = std::thread::Builder::new().name("nagaya-control".to_owned());
+    thread.spawn(move || accept(limits, &listener, &store, &runtime)).map(drop)
 }
 
 /// Creates the socket in a private folder, restricts its permissions, and then moves it to its name: other users can
@@ -82,8 +97,8 @@ fn bind(data: &Path) -> std::io::Result<UnixListener> {
     made
 }
 
-fn accept(listener: &UnixListener, store: &Weak<EmbeddedStore>, runtime: &Handle) {
-    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+fn accept(limits: Limits, listener: &UnixListener, store: &Weak<EmbeddedStore>, runtime: &Handle) {
+    let slots = Arc::new(Semaphore::new(limits.connections));
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
             // Most likely too many open files: some will be closed.
@@ -92,20 +107,23 @@ fn accept(listener: &UnixListener, store: &Weak<EmbeddedStore>, runtime: &Handle
         };
         let (store, slots, answering) = (store.clone(), Arc::clone(&slots), runtime.clone());
         runtime.spawn(async move {
-            let Ok(Ok(slot)) = timeout(MAX_WAIT, slots.acquire_owned()).await else { return refuse(&stream) };
+            let Ok(Ok(slot)) = timeout(limits.wait, slots.acquire_owned()).await else {
+                return refuse(limits, &stream);
+            };
             let thread = std::thread::Builder::new().name("nagaya-control".to_owned());
             // Without a thread the client gets no answer, and tries again.
             let _ = thread.spawn(move || {
-                answer(&stream, &store, &answering);
-                drop(slot);
+                let _slot = slot;
+                answer(limits, &stream, &store, &answering);
             });
         });
     }
 }
 
 /// Says that too many others are being answered. Nothing of the request has been read.
-fn refuse(mut stream: &UnixStream) {
-    let error = format!("{MAX_CONNECTIONS} commands use this directory at the same time; try again when one has ended");
+fn refuse(limits: Limits, mut stream: &UnixStream) {
+    let count = limits.connections;
+    let error = format!("{count} commands use this directory at the same time; try again when one has ended");
     // A client that has gone needs no answer.
     let _ = send_line(&mut stream, &json!({ "error": error }));
 }
@@ -127,24 +145,25 @@ async fn call_store(store: &EmbeddedStore, call: StoreCall) -> Result<StoreAnswe
 }
 
 /// Answers one request. A client that does not read loses the answer.
-fn answer(stream: &UnixStream, store: &Weak<EmbeddedStore>, runtime: &Handle) {
-    let mut out = BufWriter::with_capacity(256 * 1024, stream);
-    if let Err(error) = serve(stream, &mut out, store, runtime) {
+fn answer(limits: Limits, stream: &UnixStream, store: &Weak<EmbeddedStore>, runtime: &Handle) {
+    let mut out = BufWriter::with_capacity(BUFFER_BYTES, stream);
+    if let Err(error) = serve(limits, stream, &mut out, store, runtime) {
         let _ = send_line(&mut out, &json!({ "error": format!("{error:#}") }));
     }
     let _ = out.flush();
 }
 
 fn serve(
+    limits: Limits,
     stream: &UnixStream,
     out: &mut impl Write,
     store: &Weak<EmbeddedStore>,
     runtime: &Handle,
 ) -> anyhow::Result<()> {
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
+    stream.set_read_timeout(Some(limits.client_time))?;
+    stream.set_write_timeout(Some(limits.client_time))?;
     let mut line = String::new();
-    BufReader::new(stream.take(MAX_REQUEST_BYTES)).read_line(&mut line)?;
+    BufReader::new(stream.take(limits.request_bytes)).read_line(&mut line)?;
     // A client whose request did not go out as a whole must be able to rely on it that nothing was done.
     if !line.ends_with('\n') {
         bail!("the request ended early");
