@@ -170,30 +170,6 @@ mod tests {
         assert!(matches!(error.kind(), ErrorKind::Unavailable(_)), "{error}");
     }
 
-    /// A refusal says that nothing was done.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_server_that_answers_too_many_refuses_with_the_reason() {
-        let directory = TempDir::new().expect("a directory");
-        let opened = Arc::new(EmbeddedStore::open(directory.path(), Options::default()).expect("a store"));
-        crate::control::listen(directory.path(), &opened);
-        let (data, socket) = (directory.path().to_owned(), directory.path().join("control.sock"));
-        let store = tokio::task::spawn_blocking(move || ServerStore::connect(&data)).await.expect("no panic");
-        let store = store.expect("it answers");
-        let others: Vec<_> = (0..32).map(|_| std::os::unix::net::UnixStream::connect(&socket)).collect();
-        // The first ones may be answered before all others have arrived.
-        let refused = loop {
-            let error = store.write(key_and_write().1).await.expect_err("there is no table");
-            if !matches!(error.kind(), ErrorKind::NoTable(_)) {
-                break error;
-            }
-        };
-        let is_refused = matches!(refused.kind(), ErrorKind::Unavailable(_));
-        assert!(is_refused && refused.to_string().contains("32 commands use this directory"), "{refused}");
-        drop(others);
-        let error = store.write(key_and_write().1).await.expect_err("there is no table");
-        assert!(matches!(error.kind(), ErrorKind::NoTable(_)), "it is answered again: {error}");
-    }
-
     /// Proves the part of N2 that a store behind a server is one.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn the_store_of_a_running_server_keeps_the_contract() {
