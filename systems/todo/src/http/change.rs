@@ -16,7 +16,7 @@ use super::{
     errors::problem_from_error,
     fingerprint, todo_answer, todo_id,
 };
-use crate::{Command, Todo, TodoView, notes::NewNote};
+use crate::{Command, Note, Todo, TodoView, notes::NewNote};
 
 /// Changes of a todo.
 #[derive(Deserialize)]
@@ -56,7 +56,7 @@ async fn change(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     let (note, new) = match note {
         Some(Some(text)) => {
             let new = new_note(&todos, &call, text).await?;
-            (Some(new.as_ref().map(|new| new.note.clone())), new)
+            (Some(Some(new.note.clone())), Some(new))
         }
         Some(None) => (Some(None), None),
         None => (None, None),
@@ -67,18 +67,17 @@ async fn change(todos: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     todo_answer(StatusCode::OK, &done)
 }
 
-/// The note of a change, stored if it is long. Nothing is stored for a todo that does not exist.
-async fn new_note(todos: &Todos, call: &Call, text: String) -> Result<Option<NewNote>, Problem> {
+/// The note of a change, stored if it is long. Nothing is stored for a todo that does not exist or is deleted.
+async fn new_note(todos: &Todos, call: &Call, text: String) -> Result<NewNote, Problem> {
     let (tenant, id) = (call.tenant()?, todo_id(call));
     let todo = todos.events.load(&tenant, id).await.map_err(problem_from_error)?;
     match todo.state.note() {
         Some(current) => {
             let request = call.ids().ulid(call.now_millis());
-            todos.notes.store(&tenant.principal().tenant, id, &request, text, current).await.map(Some)
+            todos.notes.store(&tenant.principal().tenant, id, &request, text, current).await
         }
-        // A deleted todo is never changed, but a repeated request may get its first answer.
-        None if todo.state.is_deleted() && call.idempotency_key()?.is_some() => Ok(None),
-        None => Err(Problem::not_found()),
+        // The command is refused, unless it repeats one that was executed before the deletion.
+        None => Ok(Note::Text(text).into()),
     }
 }
 
