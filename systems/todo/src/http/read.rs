@@ -8,7 +8,7 @@ use nagaya_server::{Answer, Call, Content, CustomRoute, Problem, etag_matches, t
 use nagaya_store::Value;
 use nagaya_tenancy::{Record, Tenant};
 use serde_json::json;
-use tokio::time::Instant;
+use ulid::Ulid;
 
 use super::{Todos, errors::problem_from_error, get_listed, todo_id};
 
@@ -63,8 +63,8 @@ fn etag(record: &Record) -> String {
 /// The todo once the list has an event of it.
 async fn wait_for_event(todos: &Todos, tenant: &Tenant, id: &str, event: &str) -> Result<Record, Problem> {
     let wrong = |why: &str| Problem::bad_parameter("after", why);
-    let is_digit = |letter: u8| letter.is_ascii_digit() || (letter.is_ascii_uppercase() && !b"ILOU".contains(&letter));
-    if event.len() != 26 || !event.bytes().all(is_digit) {
+    // Ids are compared as text, so another spelling of one is none.
+    if !Ulid::from_string(event).is_ok_and(|id| id.to_string() == event) {
         return Err(wrong("Is not the id of an event."));
     }
     // The todo must exist for the caller, and the event must have happened.
@@ -73,22 +73,24 @@ async fn wait_for_event(todos: &Todos, tenant: &Tenant, id: &str, event: &str) -
     if event > latest.id.as_str() {
         return Err(wrong("Is no event of this todo."));
     }
-    let (started, mut pause) = (Instant::now(), FIRST_PAUSE);
-    loop {
-        let found = get_listed(tenant, id).await;
-        match &found {
-            // Ids increase within a todo: an item with a later event has the earlier ones too.
-            Ok(record) if record.text("lastEventId").is_some_and(|last| last >= event) => return found,
-            Ok(_) => {}
-            // A todo that is deleted, in the list too.
-            Err(problem) if problem.status() != StatusCode::NOT_FOUND || todo.state.is_deleted() => return found,
-            Err(_) => {}
+    let listed = async {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let found = get_listed(tenant, id).await;
+            match &found {
+                // Ids increase within a todo: an item with a later event has the earlier ones too.
+                Ok(record) if record.text("lastEventId").is_some_and(|last| last >= event) => return found,
+                Ok(_) => {}
+                // A todo that is deleted, in the list too.
+                Err(problem) if problem.status() != StatusCode::NOT_FOUND || todo.state.is_deleted() => return found,
+                Err(_) => {}
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(MAX_PAUSE);
         }
-        if started.elapsed() >= WAIT_LIMIT {
-            let detail = "The list does not have the event yet; `Retry-After` says when to ask again.";
-            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "syncing", detail).retry_after(1));
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(MAX_PAUSE);
-    }
+    };
+    tokio::time::timeout(WAIT_LIMIT, listed).await.unwrap_or_else(|_elapsed| {
+        let detail = "The list does not have the event yet; `Retry-After` says when to ask again.";
+        Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "syncing", detail).retry_after(1))
+    })
 }

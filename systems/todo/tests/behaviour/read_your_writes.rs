@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nagaya_testing::{Call, Fault, InstrumentedStore, ManualClock, TestServer, memory_store, text};
+use nagaya_testing::{Call, Fault, InstrumentedStore, ManualClock, PausedTokioClock, TestServer, memory_store, text};
 use serde_json::json;
 
 use crate::harness::{TodoClient as _, path, system, todo_server};
@@ -34,20 +34,42 @@ pub(crate) fn a_read_waits_for_the_named_event(server: &TestServer) {
     assert_eq!(mio.get("/todos").header("nagaya-projection-lag"), Some("0"));
 }
 
-/// Proves the lag part of T25. Proves the waiting part of T25.
+/// Ids are compared as text, so what is no id could be one that the list has already.
+#[test]
+fn a_read_waits_only_for_an_event_of_the_todo() {
+    let server = todo_server();
+    let mio = server.client_of_user("f-event", "mio");
+    let todo = mio.create("milk");
+    let read = |event: &str| mio.get(&format!("{}?after={event}", path(&todo)));
+    read(&"0".repeat(26)).expect_data(200);
+    for wrong in ["", &"0".repeat(25), &"0".repeat(27), &"7".repeat(26)] {
+        assert_eq!(read(wrong).expect_problem(400, "bad_parameter"), ["after"], "{wrong}");
+    }
+    for letter in ["I", "L", "O", "U", "a", "-", "%C3%A9"] {
+        let wrong = format!("{}{letter}", "0".repeat(25));
+        assert_eq!(read(&wrong).expect_problem(400, "bad_parameter"), ["after"], "{wrong}");
+    }
+}
+
+/// Proves the lag part of T25.
 #[test]
 fn a_lagging_projection_reports_its_lag() {
     let clock = ManualClock::default();
     let store = InstrumentedStore::new(memory_store(&clock));
     let server = TestServer::builder(system()).store(store.clone(), &clock).start();
     let mio = server.client_of_user("f-lag", "mio");
-    mio.create("a");
-    let changes = store.inject(Fault::pause_after().matching(Call::is_changes));
-    let todo = mio.post("/todos", &json!({ "title": "b" })).expect_data(201);
+    let listed = mio.create("a");
     let lag = |path: &str| {
         let answer = mio.get(path);
         answer.header("nagaya-projection-lag").and_then(|lag| lag.parse::<i64>().ok()).expect("a lag")
     };
+    assert_eq!(lag("/todos"), 0);
+    let changes = store.inject(Fault::pause_after().matching(Call::is_changes));
+    // The list has an earlier event of the todo, and then no event of the newest todo.
+    let changed = mio.patch(&path(&listed), &json!({ "title": "a2" })).expect_data(200);
+    let before = lag("/todos");
+    assert!(before > 0, "{before}");
+    let todo = mio.post("/todos", &json!({ "title": "b" })).expect_data(201);
     let before = lag("/todos");
     assert!(before > 0, "{before}");
     server.clock.advance(Duration::from_secs(60));
@@ -55,9 +77,6 @@ fn a_lagging_projection_reports_its_lag() {
     assert!((60_000..70_000).contains(&later), "{later}: it grows with the clock");
     // The event is stored, but not projected yet.
     mio.get(&path(&todo)).expect_problem(404, "not_found");
-    let waited = mio.synced(&todo);
-    waited.expect_problem(503, "syncing");
-    assert_eq!(waited.header("retry-after"), Some("1"));
     // Another family has no lag, and an event of this family is unknown there.
     let other = server.client_of_user("f-lag-other", "mio");
     assert_eq!(other.get("/todos").header("nagaya-projection-lag"), Some("0"));
@@ -65,6 +84,32 @@ fn a_lagging_projection_reports_its_lag() {
 
     changes.remove();
     assert_eq!(mio.synced(&todo).expect_data(200), todo);
-    mio.wait_for_list("/todos", &["a", "b"]);
+    assert_eq!(mio.synced(&changed).expect_data(200), changed);
+    mio.wait_for_list("/todos", &["a2", "b"]);
     assert_eq!(lag("/todos"), 0);
+}
+
+/// Proves the waiting part of T25.
+#[tokio::test]
+async fn a_read_that_waits_for_too_long_is_refused() {
+    let clock = ManualClock::default();
+    let store = InstrumentedStore::new(memory_store(&clock));
+    let server = TestServer::builder(system()).store(store.clone(), &clock).serve().await;
+    let mut mio = server.connect_as("f-wait", "mio").await;
+    // The projection reads the list too.
+    store.inject(Fault::pause_after().matching(Call::is_changes));
+    let timers = PausedTokioClock::pause();
+    let created = mio.post("/todos", &json!({ "title": "a" })).await.json();
+    let is_list = |call: &Call| matches!(call, Call::Get(table, _) if table == "TodosProjection");
+    let reads = store.inject(Fault::pause_after().matching(is_list));
+    let todo = &created["data"];
+    let path = format!("{}?after={}", path(todo), text(todo, "lastEventId"));
+    let waiting = tokio::spawn(async move { mio.get(&path).await });
+    reads.wait_for_hit().await;
+    timers.advance(Duration::from_secs(4)).await;
+    assert!(!waiting.is_finished());
+    timers.advance(Duration::from_secs(2)).await;
+    let refused = waiting.await.expect("no panic");
+    assert_eq!(refused.problem(), (503, "syncing".to_owned()));
+    assert_eq!(refused.header("retry-after"), Some("1"));
 }
