@@ -6,7 +6,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-use std::{error::Error as StdError, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{error::Error as StdError, io, iter, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::http::StatusCode;
 use nagaya_server::Problem;
@@ -171,12 +171,6 @@ fn storage_problem(error: &(dyn StdError + 'static)) -> Problem {
 
 /// Whether the disk below the object storage is full.
 fn is_full(error: &(dyn StdError + 'static)) -> bool {
-    let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::StorageFull) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    let mut causes = iter::successors(Some(error), |&error| error.source());
+    causes.any(|cause| cause.downcast_ref().map(io::Error::kind) == Some(io::ErrorKind::StorageFull))
 }

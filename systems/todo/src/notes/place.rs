@@ -2,7 +2,8 @@
 
 use std::{
     error::Error as StdError,
-    fs, io,
+    fs::{self, File},
+    io::{self, Write as _},
     path::{Path as FilePath, PathBuf},
     sync::Arc,
     time::UNIX_EPOCH,
@@ -41,7 +42,8 @@ impl Place {
             }
             Place::Directory(root) => {
                 let (root, file) = (root.clone(), root.join(path.as_ref()));
-                Ok(tokio::task::spawn_blocking(move || write_file(&root, &file, &content)).await??)
+                Ok(tokio::task::spawn_blocking(move || write_file(&root, &file, |out| out.write_all(&content)))
+                    .await??)
             }
         }
     }
@@ -55,10 +57,7 @@ impl Place {
             },
             Place::Directory(root) => {
                 let file = root.join(path.as_ref());
-                match tokio::task::spawn_blocking(move || fs::read(file)).await? {
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                    read => Ok(Some(read?)),
-                }
+                Ok(tokio::task::spawn_blocking(move || if_exists(fs::read(file))).await??)
             }
         }
     }
@@ -110,55 +109,68 @@ impl Place {
 }
 
 /// Writes and syncs a file below a root. A note is synced before its event is stored.
-fn write_file(root: &FilePath, file: &FilePath, content: &[u8]) -> io::Result<()> {
-    match try_write_file(root, file, content) {
+pub(super) fn write_file(
+    root: &FilePath,
+    file: &FilePath,
+    mut write: impl FnMut(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut try_write = || {
+        create_folders(root, file, files::sync_folder)?;
+        files::replace_file(file, &mut write)
+    };
+    match if_exists(try_write())? {
+        Some(()) => Ok(()),
         // A sweep has removed the folder, because it was empty.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => try_write_file(root, file, content),
-        written => written,
+        None => try_write(),
     }
 }
 
-fn try_write_file(root: &FilePath, file: &FilePath, content: &[u8]) -> io::Result<()> {
-    let folder = file.parent().unwrap_or(root);
-    if !folder.is_dir() {
-        files::private_folder().recursive(true).create(folder)?;
-        // The names of new folders have to be durable too.
-        for folder in folder.ancestors().skip(1).take_while(|folder| folder.starts_with(root)) {
-            files::sync_folder(folder)?;
+/// Creates the folders of a file. Their names have to be durable, as the one of the file.
+pub(super) fn create_folders(
+    root: &FilePath,
+    file: &FilePath,
+    mut sync: impl FnMut(&FilePath) -> io::Result<()>,
+) -> io::Result<()> {
+    files::private_folder().recursive(true).create(files::parent_folder(file))?;
+    // The first one is synced with the name of the file in it.
+    for folder in file.ancestors().skip(2).take_while(|folder| folder.starts_with(root)) {
+        sync(folder)?;
+    }
+    // The directory itself may be new.
+    sync(files::parent_folder(root))
+}
+
+/// A file, or the files below a folder, also those that a process did not finish when it was killed.
+fn list_files(root: &FilePath, top: PathBuf) -> io::Result<Vec<StoredObject>> {
+    let (mut found, mut paths) = (Vec::new(), vec![top]);
+    while let Some(path) = paths.pop() {
+        // It may have been deleted meanwhile.
+        let Some(metadata) = if_exists(path.symlink_metadata())? else { continue };
+        if metadata.is_dir() {
+            paths.extend(entries(&path)?);
+            continue;
         }
-    }
-    files::replace_file(file, |out| io::Write::write_all(out, content))
-}
-
-/// The files below a folder, also those that a process did not finish when it was killed.
-fn list_files(root: &FilePath, folder: PathBuf) -> io::Result<Vec<StoredObject>> {
-    let (mut found, mut folders) = (Vec::new(), vec![folder]);
-    while let Some(folder) = folders.pop() {
-        for path in entries(&folder)? {
-            let metadata = match path.symlink_metadata() {
-                // It was deleted meanwhile.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                metadata => metadata?,
-            };
-            if metadata.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let modified = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-            let relative = path.strip_prefix(root).ok().and_then(FilePath::to_str);
-            // Nobody else writes here: what has no such name is no note.
-            if let Some(path) = relative.and_then(|path| Path::parse(path).ok()) {
-                found.push(StoredObject { path, modified: i64::try_from(modified).unwrap_or(i64::MAX) });
-            }
+        let modified = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let relative = path.strip_prefix(root).ok().and_then(FilePath::to_str);
+        // Nobody else writes here: what has no such name is no note.
+        if let Some(path) = relative.and_then(|path| Path::parse(path).ok()) {
+            found.push(StoredObject { path, modified: i64::try_from(modified).unwrap_or(i64::MAX) });
         }
     }
     Ok(found)
 }
 
+/// What is in a folder; nothing if it does not exist.
 fn entries(folder: &FilePath) -> io::Result<Vec<PathBuf>> {
-    match fs::read_dir(folder) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(Vec::new()),
-        entries => entries?.map(|entry| Ok(entry?.path())).collect(),
+    let entries = if_exists(fs::read_dir(folder))?.into_iter().flatten();
+    entries.map(|entry| Ok(entry?.path())).collect()
+}
+
+/// `None` for what does not exist.
+fn if_exists<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
     }
 }
 
@@ -170,11 +182,8 @@ fn delete_path(root: &FilePath, path: &FilePath) -> io::Result<()> {
     let Some(_lock) = files::try_lock_objects_exclusive(root)? else {
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, "a backup or another process has locked the objects"));
     };
-    let deleted = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-    match deleted {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    // Another process may have deleted it meanwhile.
+    if_exists(if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) })?;
     // The folders of the request and of the todo, if they are empty now.
     for folder in path.ancestors().skip(1).take(2) {
         if fs::remove_dir(folder).is_err() {

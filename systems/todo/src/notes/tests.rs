@@ -9,7 +9,10 @@ use nagaya_tenancy::{Nagaya, Principal, Settings};
 use nagaya_testing::{ManualClock, memory_store, system_design};
 use tempfile::TempDir;
 
-use super::*;
+use super::{
+    place::{create_folders, write_file},
+    *,
+};
 use crate::{AGGREGATE, Command, Todo};
 
 /// A text that is too long for an event.
@@ -42,6 +45,66 @@ async fn a_changed_or_removed_note_is_an_error() {
     }
     fs::remove_file(objects.join(&object)).expect("it can be removed");
     assert_eq!(notes.load(&object).await.expect_err("it is gone").status(), 500);
+}
+
+/// A note that is missing is an error of its own, which a retry does not help.
+#[tokio::test]
+async fn a_directory_that_cannot_be_read_is_an_error() {
+    let (notes, objects, _directory) = notes_on_disk();
+    fs::create_dir_all(objects.join("notes/f/t/r/hash")).expect("it can be created");
+    let problem = notes.load("notes/f/t/r/hash").await.expect_err("it is a folder");
+    assert_eq!((problem.status(), problem.code()), (StatusCode::SERVICE_UNAVAILABLE, "notes_unavailable"));
+
+    let (data, notes) = (Data::new().await, LongNoteStorage::in_directory("no\0path".into()));
+    NoteSweep::new(&data.nagaya, &notes).sweep().await.expect_err("there is no such path");
+}
+
+#[test]
+fn a_full_disk_has_a_problem_of_its_own() {
+    let status = |kind: io::ErrorKind| {
+        let below = object_store::Error::Generic { store: "disk", source: io::Error::from(kind).into() };
+        (storage_problem(&io::Error::from(kind)).status().as_u16(), storage_problem(&below).status().as_u16())
+    };
+    assert_eq!(status(io::ErrorKind::StorageFull), (507, 507));
+    assert_eq!(status(io::ErrorKind::PermissionDenied), (503, 503));
+}
+
+#[test]
+fn a_file_is_written_again_when_its_folder_is_deleted_meanwhile() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (folder, file) = (directory.path().join("todo"), directory.path().join("todo/request/hash"));
+    let mut attempts = 0;
+    let written = write_file(directory.path(), &file, |out| {
+        attempts += 1;
+        if attempts == 1 {
+            fs::remove_dir_all(&folder)?;
+        }
+        io::Write::write_all(out, b"x")
+    });
+    written.expect("it is written");
+    assert_eq!((fs::read(&file).expect("a file"), attempts), (b"x".to_vec(), 2));
+
+    // Any other failure is the result.
+    let refused = write_file(directory.path(), &file, |_| {
+        attempts += 1;
+        Err(io::ErrorKind::StorageFull.into())
+    });
+    assert_eq!((refused.expect_err("it is full").kind(), attempts), (io::ErrorKind::StorageFull, 3));
+}
+
+#[test]
+fn the_names_of_new_folders_are_made_durable() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let root = directory.path().join("objects");
+    let mut synced = Vec::new();
+    let created = create_folders(&root, &root.join("notes/family/hash"), |folder| {
+        synced.push(folder.to_owned());
+        Ok(())
+    });
+    created.expect("they are created");
+    assert!(root.join("notes/family").is_dir());
+    // The folder of the file is synced with the file.
+    assert_eq!(synced, [root.join("notes"), root, directory.path().to_owned()]);
 }
 
 /// Proves the notes part of T4.
@@ -118,6 +181,13 @@ async fn a_note_is_not_deleted_while_a_backup_reads_the_objects() {
     drop((backup, other));
     notes.delete_all("f-1", "t-1").await.expect("it is deleted");
     assert!(notes.load(&object).await.is_err());
+}
+
+#[tokio::test]
+async fn a_todo_without_long_notes_is_deleted_during_a_backup() {
+    let (notes, objects, _directory) = notes_on_disk();
+    let _backup = files::lock_objects_shared(&objects).expect("a lock");
+    notes.delete_all("f-1", "t-1").await.expect("there are none");
 }
 
 #[tokio::test(flavor = "multi_thread")]
