@@ -39,6 +39,10 @@ pub(crate) struct NoteSweep<'n> {
     /// Objects from before this time have been looked at. A named one stays named until its todo is deleted, and then all
     /// objects of the todo are deleted.
     swept_until: i64,
+    /// When the next sweep begins.
+    next: i64,
+    /// Whether the last sweep failed.
+    has_failed: bool,
 }
 
 impl<'n> NoteSweep<'n> {
@@ -50,32 +54,40 @@ impl<'n> NoteSweep<'n> {
             source: OnceCell::new(),
             clock: nagaya.clock(),
             swept_until: i64::MIN,
+            next: i64::MIN,
+            has_failed: false,
         }
     }
 
     /// Sweeps at the start and then every hour, until told to stop.
     pub(crate) async fn run(mut self, mut stop: StopSignal) {
-        let (mut next, mut has_failed) = (i64::MIN, false);
         loop {
-            if self.clock.millis() >= next {
-                next = self.clock.millis().saturating_add(millis(INTERVAL));
-                match self.sweep().await {
-                    Ok(deleted) if deleted > 0 || has_failed => {
-                        tracing::info!(deleted, "notes that no event names were deleted");
-                        has_failed = false;
-                    }
-                    Ok(_) => {}
-                    Err(error) if !has_failed => {
-                        let cause = error.to_string();
-                        tracing::warn!(cause, "notes that no event names cannot be deleted now; this is tried again");
-                        has_failed = true;
-                    }
-                    Err(_) => {}
-                }
-            }
+            self.sweep_if_due().await;
             if tokio::time::timeout(CHECK_INTERVAL, stop.wait()).await.is_ok() {
                 return;
             }
+        }
+    }
+
+    /// Sweeps if it is time for it. The first failure is logged, and what is deleted after it.
+    pub(super) async fn sweep_if_due(&mut self) {
+        let now = self.clock.millis();
+        if now < self.next {
+            return;
+        }
+        self.next = now.saturating_add(millis(INTERVAL));
+        let had_failed = self.has_failed;
+        let swept = self.sweep().await;
+        self.has_failed = swept.is_err();
+        match swept {
+            Ok(deleted) if deleted > 0 || had_failed => {
+                tracing::info!(deleted, "notes that no event names were deleted");
+            }
+            Err(error) if !had_failed => {
+                let cause = error.to_string();
+                tracing::warn!(cause, "notes that no event names cannot be deleted now; this is tried again");
+            }
+            _ => {}
         }
     }
 

@@ -459,3 +459,53 @@ async fn the_first_failed_deletion_is_logged_and_the_one_that_succeeds_after_it(
     assert!(failed.contains("WARN") && failed.contains("tried again"), "{failed}");
     assert!(succeeded.contains("INFO") && succeeded.contains("could be deleted now"), "{succeeded}");
 }
+
+#[tokio::test]
+async fn a_sweep_is_repeated_every_hour_and_what_it_could_not_delete_is_logged_once() {
+    const HOUR: Duration = Duration::from_hours(1);
+    let (notes, objects, _directory) = notes_on_disk();
+    let data = Data::new().await;
+    let (lines, _guard) = log();
+    let logged = || {
+        let lines = std::mem::take(&mut *lines.lock().expect("no panic"));
+        let lines = String::from_utf8(lines).expect("text");
+        let lines =
+            lines.lines().filter_map(|line| line.split_once("no event names ").map(|(_, what)| what.to_owned()));
+        lines.collect::<Vec<_>>()
+    };
+    let none = Vec::<String>::new();
+    let deleted = |count: usize| vec![format!("were deleted deleted={count}")];
+    let mut sweep = NoteSweep::new(&data.nagaya, &notes);
+
+    // The first sweep is at the start, and there is nothing to say about it.
+    let old = data.store(&notes, &data.new_id(), "old").await;
+    sweep.sweep_if_due().await;
+    assert_eq!(logged(), none);
+    data.clock.advance(KEEP_UNNAMED_FOR + HOUR);
+    sweep.sweep_if_due().await;
+    assert_eq!(logged(), deleted(1));
+    assert!(notes.load(&old).await.is_err());
+
+    let locked = data.store(&notes, &data.new_id(), "locked").await;
+    data.clock.advance(KEEP_UNNAMED_FOR + HOUR);
+    let backup = files::lock_objects_shared(&objects).expect("a lock");
+    sweep.sweep_if_due().await;
+    let failed = logged();
+    assert!(matches!(&*failed, [line] if line.starts_with("cannot be deleted now")), "{failed:?}");
+    data.clock.advance(HOUR);
+    sweep.sweep_if_due().await;
+    assert_eq!(logged(), none, "the failure is known");
+    drop(backup);
+
+    // Another process has deleted it.
+    fs::remove_file(objects.join(&locked)).expect("it is there");
+    data.clock.advance(HOUR - Duration::from_millis(1));
+    sweep.sweep_if_due().await;
+    assert_eq!(logged(), none, "it is not time yet");
+    data.clock.advance(Duration::from_millis(1));
+    sweep.sweep_if_due().await;
+    assert_eq!(logged(), deleted(0), "the failure is over");
+    data.clock.advance(HOUR);
+    sweep.sweep_if_due().await;
+    assert_eq!(logged(), none);
+}
