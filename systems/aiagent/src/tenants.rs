@@ -67,7 +67,7 @@ async fn update(
         let current = tenant.get("tenant", &[]).await?;
         call.check_if_match(&current)?;
         match tenant.update("tenant", &[], patch(&current)?, &current).await {
-            Err(error) if matches!(error.kind(), ErrorKind::VersionConflict { .. }) => {}
+            Err(error) if error.is_version_conflict() => {}
             changed => {
                 let changed = changed?;
                 state.tenant_statuses.invalidate(&tenant.principal().tenant);

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use nagaya_server::{Answer, Call, Problem, ProblemCode, request_body};
-use nagaya_tenancy::{Error, ErrorKind, List, Operator, Record, Tenant};
+use nagaya_tenancy::{Error, ErrorKind, List, Operator, Record, Retry, Tenant};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
@@ -100,7 +100,9 @@ enum Decision {
 /// Writes a decision into the application. If the application has changed meanwhile, it is checked again.
 async fn decide(state: &AppState, call: &Call, operator: &Operator, review: &Review) -> Result<Record, Problem> {
     let id = [call.path_parameter("applicationId").ok_or_else(Problem::not_found)?];
-    for _ in 0..MAX_ATTEMPTS {
+    let mut retry = Retry::new(MAX_ATTEMPTS);
+    loop {
+        retry.attempt().await?;
         let record = operator.get(APPLICATION_ENTITY, &id).await?;
         let application: Application = record.deserialize()?;
         if has_this_decision(&application, &review.decision)? {
@@ -115,11 +117,10 @@ async fn decide(state: &AppState, call: &Call, operator: &Operator, review: &Rev
             check_tenant_id_is_free(operator, tenant).await?;
         }
         match operator.update(APPLICATION_ENTITY, &id, review_patch(state, call, review), &record).await {
-            Err(error) if matches!(error.kind(), ErrorKind::VersionConflict { .. }) => {}
+            Err(error) if error.is_version_conflict() => {}
             decided => return Ok(decided?),
         }
     }
-    Err(Error::from(ErrorKind::Contention).into())
 }
 
 /// Whether the application has this decision already, from an approval whose tenant may not exist yet; `false` for a pending
@@ -209,8 +210,8 @@ async fn make_pending_again(operator: &Operator, application: &Record) -> Result
         "reviewComment": null,
     });
     match operator.update(APPLICATION_ENTITY, &id, object_fields(patch), application).await {
-        Err(error) if !matches!(error.kind(), ErrorKind::VersionConflict { .. }) => Err(error.into()),
-        _ => Ok(()),
+        Err(error) if error.is_version_conflict() => Ok(()),
+        changed => Ok(drop(changed?)),
     }
 }
 

@@ -2,11 +2,14 @@
 
 use std::thread;
 
-use nagaya_store::{Item, Write};
+use nagaya_store::{Item, Key, Write};
 use nagaya_testing::{Fault, TestServer};
 use serde_json::{Value as Json, json};
 
-use crate::harness::{Clients as _, WaitForLists as _, at_tenant_creation, in_memory, instrumented};
+use crate::harness::{
+    Clients as _, WaitForLists as _, at_tenant_creation, failing_updates, faster_writer, in_memory, instrumented,
+    with_another_writer,
+};
 
 /// Applies for a tenant; the path of the application.
 fn apply_for_tenant(server: &TestServer, user: &str) -> String {
@@ -78,6 +81,56 @@ fn an_interrupted_approval_is_completed_by_approving_again() {
         assert_tenant_is_complete(&server, "t5", "yui");
         assert_tenant_is_complete(&server, "t6", "aoi");
     }
+}
+
+/// The key of an application, by its path.
+fn application_key(path: &str) -> Key {
+    Key::new("TENANT#system", path.replace("/tenant-applications/", "TENANT_APPLICATION#").as_str())
+}
+
+/// Proves the review's part of M8.
+#[test]
+fn a_review_is_decided_again_when_another_writer_was_faster() {
+    let (server, store, memory) = with_another_writer("single");
+    let operator = server.client_of_operator("op-1");
+    let path = apply_for_tenant(&server, "ren");
+    store.inject(faster_writer(&memory, application_key(&path), 9));
+    let approved = operator.post(&format!("{path}/approve"), &json!({ "tenantId": "t1" })).expect_data(200);
+    assert_eq!((&approved["createdTenantId"], approved.get("reviewComment")), (&json!("t1"), None));
+    // The tenth time in a row, the operator is told.
+    let path = apply_for_tenant(&server, "mio");
+    store.inject(faster_writer(&memory, application_key(&path), 10));
+    operator.post(&format!("{path}/reject"), &json!({})).expect_problem(503, "contended");
+    assert_eq!(operator.get(&path).expect_data(200)["status"], "pending");
+    // Another failure is not repeated.
+    let failing = store.inject(failing_updates(application_key(&path)));
+    operator.post(&format!("{path}/reject"), &json!({})).expect_problem(500, "internal");
+    assert_eq!(failing.hits(), 1);
+    failing.remove();
+    let rejected = operator.post(&format!("{path}/reject"), &json!({ "comment": "Twice." })).expect_data(200);
+    assert_eq!((&rejected["reviewComment"], rejected.get("createdTenantId")), (&json!("Twice."), None));
+}
+
+/// Proves the review's part of M8.
+#[test]
+fn an_application_becomes_pending_again_unless_another_writer_was_faster() {
+    let (server, store, memory) = with_another_writer("single");
+    let operator = server.client_of_operator("op-1");
+    let (early, late) = (apply_for_tenant(&server, "aoi"), apply_for_tenant(&server, "yui"));
+    let status = || operator.get(&early).expect_data(200)["status"].clone();
+    let approve = |path: &str| operator.post(&format!("{path}/approve"), &json!({ "tenantId": "t1" }));
+    store.inject(at_tenant_creation(Fault::fail_before));
+    approve(&early).expect_problem(500, "internal");
+    approve(&late).expect_data(200);
+
+    let failing = store.inject(failing_updates(application_key(&early)));
+    approve(&early).expect_problem(500, "internal");
+    failing.remove();
+    store.inject(faster_writer(&memory, application_key(&early), 1));
+    approve(&early).expect_problem(409, "taken");
+    assert_eq!(status(), "approved", "the change of the other writer stays");
+    approve(&early).expect_problem(409, "taken");
+    assert_eq!(status(), "pending");
 }
 
 /// Sends requests concurrently; status and code of each response.

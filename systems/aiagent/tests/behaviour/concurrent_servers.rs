@@ -6,10 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nagaya_store::Key;
 use nagaya_testing::{Call, Fault};
 use serde_json::json;
 
-use crate::harness::{Clients as _, in_memory, instrumented, serve};
+use crate::harness::{
+    Clients as _, failing_updates, faster_writer, in_memory, instrumented, serve, with_another_writer,
+};
 
 #[test]
 fn a_policy_change_reaches_other_servers_within_seconds() {
@@ -41,4 +44,23 @@ fn a_slow_request_does_not_put_the_old_policy_back_into_the_cache() {
         slow.join().expect("an answer").expect_data(200);
     });
     member.get("/tasks").expect_problem(403, "forbidden");
+}
+
+#[test]
+fn an_operators_change_of_a_tenant_is_repeated_when_another_writer_was_faster() {
+    let (server, store, memory) = with_another_writer("single");
+    server.admin("t1").post("/tenants", &json!({ "name": "Ren" })).expect_data(201);
+    let operator = server.client_of_operator("op-1");
+    let item = Key::new("TENANT#t1", "TENANT#t1");
+    let change = |plan: &str| operator.patch("/all-tenants/t1", &json!({ "plan": plan }));
+    store.inject(faster_writer(&memory, item.clone(), 9));
+    assert_eq!(change("enterprise").expect_data(200)["plan"], "enterprise");
+    // The tenth time in a row, the operator is told.
+    store.inject(faster_writer(&memory, item.clone(), 10));
+    change("free").expect_problem(503, "contended");
+    assert_eq!(operator.get("/all-tenants/t1").expect_data(200)["plan"], "enterprise");
+    // Another failure is not repeated.
+    let failing = store.inject(failing_updates(item));
+    change("free").expect_problem(500, "internal");
+    assert_eq!(failing.hits(), 1);
 }

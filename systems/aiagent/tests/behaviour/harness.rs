@@ -1,9 +1,16 @@
 //! The product on a test server, and helpers for all tests.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use nagaya_design::{Design, Verb, check};
-use nagaya_store::{Error, Item, Store, Write, WriteAction};
+use nagaya_store::{Error, Item, Key, Store, Write, WriteAction};
 use nagaya_tenancy::{IdGenerator, Principal, Settings};
 use nagaya_testing::{
     Call, Client, Fault, InstrumentedStore, ManualClock, TestServer, TestServerBuilder, memory_store,
@@ -44,9 +51,42 @@ pub(crate) fn in_memory(design_name: &str) -> TestServer {
 
 /// The product on a store in memory that injects faults.
 pub(crate) fn instrumented(design_name: &str) -> (TestServer, Arc<InstrumentedStore>) {
+    let (server, store, _) = with_another_writer(design_name);
+    (server, store)
+}
+
+/// The same, with the store in memory, for another writer.
+pub(crate) fn with_another_writer(design_name: &str) -> (TestServer, Arc<InstrumentedStore>, Arc<dyn Store>) {
     let clock = ManualClock::default();
-    let store = InstrumentedStore::new(memory_store(&clock));
-    (serve(design_name, store.clone(), &clock), store)
+    let memory = memory_store(&clock);
+    let store = InstrumentedStore::new(Arc::clone(&memory));
+    (serve(design_name, store.clone(), &clock), store, memory)
+}
+
+/// Another writer, who is faster with so many updates of an item of the single table: its version is another one then.
+pub(crate) fn faster_writer(memory: &Arc<dyn Store>, item: Key, updates: usize) -> Fault {
+    let (memory, version) = (Arc::clone(memory), Arc::new(AtomicI64::new(1_000)));
+    let (left, updated) = (AtomicUsize::new(updates), item.clone());
+    let change = move |_: &Call| {
+        let (memory, item) = (Arc::clone(&memory), item.clone());
+        let version = version.fetch_add(1, Ordering::SeqCst);
+        async move {
+            let table = format!("{BASE}-app");
+            let found = memory.get(&table, &item).await.expect("the table is there").expect("the item is there");
+            memory.write(Write::put(table, found.with("version", version)).into()).await.expect("it is written");
+        }
+    };
+    let is_left = move || left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+    Fault::run_before(change).matching(move |call| updates_item(call, &updated) && is_left())
+}
+
+/// The store fails at each update of an item.
+pub(crate) fn failing_updates(item: Key) -> Fault {
+    Fault::fail_before(|| Error::engine("the disk is broken")).matching(move |call| updates_item(call, &item))
+}
+
+fn updates_item(call: &Call, item: &Key) -> bool {
+    call.writes().iter().any(|write| matches!(&write.action, WriteAction::Update { key, .. } if key == item))
 }
 
 /// A fault, once, at the write that creates a tenant.
