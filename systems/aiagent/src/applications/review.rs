@@ -144,21 +144,19 @@ async fn check_tenant_id_is_free(operator: &Operator, tenant: &str) -> Result<()
     if tenant_item(&handle).await?.is_none() && users.records.is_empty() { Ok(()) } else { Err(tenant_id_taken()) }
 }
 
-/// What a decision changes in the application.
+/// What a decision changes in the application. A rejection names no tenant, and a review without a comment has none.
 fn review_patch(state: &AppState, call: &Call, review: &Review) -> Map<String, Json> {
     let (status, tenant) = match &review.decision {
         Decision::Rejected => ("rejected", None),
         Decision::Approved { tenant, .. } => ("approved", Some(tenant)),
     };
-    let mut outcome = object_fields(json!({
+    object_fields(json!({
         "status": status,
         "reviewedBy": &*call.caller.user,
         "reviewedAt": state.now(APPLICATION_ENTITY, "reviewedAt"),
         "createdTenantId": tenant,
         "reviewComment": review.comment,
-    }));
-    outcome.retain(|_, value| !value.is_null());
-    outcome
+    }))
 }
 
 fn object_fields(object: Json) -> Map<String, Json> {
