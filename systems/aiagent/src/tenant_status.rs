@@ -16,7 +16,7 @@ use crate::policy::Policy;
 
 /// How long an entry is used. Changes by this server are visible at once, changes by others after this time.
 const CACHE_TTL: Duration = Duration::from_secs(5);
-/// The most tenants in the cache.
+/// The most tenants in the cache. Before another one is added, it is emptied: entries are used for seconds only.
 const MAX_TENANTS: usize = 10_000;
 
 /// The status of a tenant.
@@ -58,6 +58,7 @@ pub(crate) struct TenantStatusCache(Mutex<Entries>);
 
 #[derive(Debug, Default)]
 struct Entries {
+    /// The statuses, each with the time until when it is used.
     by_tenant: HashMap<Arc<str>, (Instant, Arc<TenantStatus>)>,
     /// How often an entry was removed: a read that started before a removal is not cached.
     invalidations: u64,
@@ -70,10 +71,10 @@ impl TenantStatusCache {
         let tenant = &handle.principal().tenant;
         let invalidations = {
             let entries = self.entries();
-            match entries.by_tenant.get(tenant) {
-                Some((since, status)) if since.elapsed() < CACHE_TTL => return Ok(Arc::clone(status)),
-                _ => entries.invalidations,
+            if let Some(status) = entries.get(tenant, Instant::now()) {
+                return Ok(status);
             }
+            entries.invalidations
         };
         let mut found = handle.get_many(&[("tenant", &[]), ("permission_policy", &[])]).await?.into_iter();
         let (item, policy) = (found.next().flatten(), found.next().flatten());
@@ -81,8 +82,7 @@ impl TenantStatusCache {
         let status = Arc::new(TenantStatus { enabled, policy });
         let mut entries = self.entries();
         if entries.invalidations == invalidations {
-            entries.make_room();
-            entries.by_tenant.insert(Arc::clone(tenant), (Instant::now(), Arc::clone(&status)));
+            entries.insert(tenant, &status, Instant::now());
         }
         Ok(status)
     }
@@ -100,12 +100,42 @@ impl TenantStatusCache {
 }
 
 impl Entries {
-    fn make_room(&mut self) {
-        if self.by_tenant.len() >= MAX_TENANTS {
-            self.by_tenant.retain(|_, (since, _)| since.elapsed() < CACHE_TTL);
-        }
+    fn get(&self, tenant: &str, now: Instant) -> Option<Arc<TenantStatus>> {
+        let (until, status) = self.by_tenant.get(tenant)?;
+        (now < *until).then(|| Arc::clone(status))
+    }
+
+    fn insert(&mut self, tenant: &Arc<str>, status: &Arc<TenantStatus>, now: Instant) {
         if self.by_tenant.len() >= MAX_TENANTS {
             self.by_tenant.clear();
         }
+        self.by_tenant.insert(Arc::clone(tenant), (now + CACHE_TTL, Arc::clone(status)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_used_for_five_seconds() {
+        let (mut entries, now) = (Entries::default(), Instant::now());
+        let enabled = Arc::new(TenantStatus { enabled: true, policy: None });
+        entries.insert(&"t1".into(), &enabled, now);
+        let is_used = |tenant: &str, millis: u64| entries.get(tenant, now + Duration::from_millis(millis)).is_some();
+        assert_eq!([0, 4_999, 5_000, 5_001].map(|millis| is_used("t1", millis)), [true, true, false, false]);
+        assert!(!is_used("t2", 0));
+    }
+
+    #[test]
+    fn the_cache_has_at_most_ten_thousand_tenants() {
+        let (mut entries, now) = (Entries::default(), Instant::now());
+        let enabled = Arc::new(TenantStatus { enabled: true, policy: None });
+        let mut size_with = |nth: usize| {
+            entries.insert(&format!("t{nth}").into(), &enabled, now);
+            entries.by_tenant.len()
+        };
+        assert!((1..=10_000).all(|nth| size_with(nth) == nth));
+        assert_eq!(size_with(10_001), 1);
     }
 }
