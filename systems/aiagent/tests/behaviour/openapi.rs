@@ -81,3 +81,20 @@ fn a_tenant_id_in_a_body_is_documented_as_it_is_checked() {
     }
     assert_eq!(operator.post(&path, &json!({ "tenantId": null })).expect_data(200)["status"], "approved");
 }
+
+#[test]
+fn a_permission_policy_is_documented_with_the_roles_and_permissions_that_it_can_name() {
+    let document = document("single");
+    let all = "tenant|user|tenant_application|permission_policy|user_preferences|agent|execution|audit|session|token|\
+               email_account|email_message|task|user_email_subscription|push_subscription|announcement_board|notice|log|\
+               archived_audit";
+    let owned = "user_preferences|email_account|email_message|task|user_email_subscription|push_subscription";
+    let verbs = "create|read|update|delete";
+    let permission = format!(r"^(?:\*|\*\.(?:{verbs})|(?:{all})\.(?:\*|{verbs})|(?:{owned})\.(?:\*|{verbs}):own)$");
+    for body in ["NewPermissionPolicy", "PermissionPolicyPatch"] {
+        let roles = &document["components"]["schemas"][body]["properties"]["roles"];
+        assert_eq!(roles["propertyNames"], json!({ "enum": ["admin", "member", "viewer"] }), "{body}");
+        let permissions = json!({ "type": ["array", "null"], "items": { "type": "string", "pattern": permission } });
+        assert_eq!(roles["additionalProperties"], permissions, "{body}");
+    }
+}
