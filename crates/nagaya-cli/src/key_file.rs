@@ -70,6 +70,10 @@ impl StoredKey {
     pub(crate) fn id(&self) -> String {
         nagaya_tenancy::key_id(&self.key)
     }
+
+    fn is_accepted(&self, now: i64) -> bool {
+        self.until.is_none_or(|until| until > now)
+    }
 }
 
 /// The keys of a file, the newest first; `None` if it does not exist. Running processes see when it is replaced.
@@ -111,7 +115,7 @@ fn reload(path: &Path) -> Option<Vec<SecretKey>> {
 /// The keys that are accepted now.
 fn valid(keys: &[StoredKey]) -> Vec<SecretKey> {
     let now = Clock::system().seconds();
-    keys.iter().filter(|key| key.until.is_none_or(|until| until > now)).map(|key| key.key).collect()
+    keys.iter().filter(|key| key.is_accepted(now)).map(|key| key.key).collect()
 }
 
 /// The keys of a file; `None` if it does not exist.
@@ -149,28 +153,32 @@ pub(crate) fn parse_key(digits: &str) -> Option<SecretKey> {
 }
 
 fn read_or_create(path: &Path) -> anyhow::Result<Vec<StoredKey>> {
-    let failed = || format!("{} cannot be created", path.display());
-    loop {
-        if let Some(keys) = read(path)? {
-            return Ok(keys);
-        }
-        if let Some(directory) = path.parent() {
-            private_folder().recursive(true).create(directory).with_context(failed)?;
-        }
-        // Written under a temporary name and then linked, so that nobody reads half a key. If another writer was first, use
-        // theirs.
-        let unfinished = temporary_path(path);
-        let file = private_file().create_new(true).open(&unfinished);
-        let text = format!("{}\n", hex(&random()?));
-        let written =
-            file.and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()).and_then(|()| file.sync_all()));
-        let named = written.and_then(|()| fs::hard_link(&unfinished, path));
-        let _ = fs::remove_file(&unfinished);
-        match named {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error).with_context(failed),
-            _ => {}
-        }
+    if let Some(keys) = read(path)? {
+        return Ok(keys);
     }
+    let created = create(path);
+    // If another writer was first, use their key.
+    match read(path)? {
+        Some(keys) => Ok(keys),
+        None => Err(created.err().unwrap_or_else(|| anyhow::anyhow!("another process has deleted it")))
+            .with_context(|| format!("{} cannot be created", path.display())),
+    }
+}
+
+/// Creates a file with a new key, unless it exists.
+fn create(path: &Path) -> anyhow::Result<()> {
+    let text = format!("{}\n", hex(&random()?));
+    if let Some(directory) = path.parent() {
+        private_folder().recursive(true).create(directory)?;
+    }
+    // Written under a temporary name and then linked, so that nobody reads half a key.
+    let unfinished = temporary_path(path);
+    let file = private_file().create_new(true).open(&unfinished);
+    let written =
+        file.and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()).and_then(|()| file.sync_all()));
+    let named = written.and_then(|()| fs::hard_link(&unfinished, path));
+    let _ = fs::remove_file(&unfinished);
+    Ok(named?)
 }
 
 /// Adds a new key to a file. The older ones are accepted for this time. Returns the keys, the newest first.
@@ -180,15 +188,14 @@ pub(crate) fn rotate(path: &Path, accepted_for: Duration) -> anyhow::Result<Vec<
     let mut keys = vec![StoredKey { key: random()?, until: None }];
     let older = read(path)?.unwrap_or_default().into_iter();
     let older = older.map(|key| StoredKey { until: Some(key.until.map_or(until, |known| known.min(until))), ..key });
-    keys.extend(older.filter(|key| key.until.is_some_and(|until| until > now)));
+    keys.extend(older.filter(|key| key.is_accepted(now)));
     let line = |key: &StoredKey| match key.until {
         None => format!("{}\n", hex(&key.key)),
         Some(until) => format!("{} {until}\n", hex(&key.key)),
     };
     let text: String = keys.iter().map(line).collect();
     let written = replace_file(path, |file| io::Write::write_all(file, text.as_bytes()));
-    written.with_context(|| format!("{} cannot be written", path.display()))?;
-    Ok(keys)
+    written.map(|()| keys).with_context(|| format!("{} cannot be written", path.display()))
 }
 
 fn random() -> anyhow::Result<SecretKey> {
@@ -199,6 +206,8 @@ fn random() -> anyhow::Result<SecretKey> {
 
 #[cfg(test)]
 mod tests {
+    use nagaya_testing::LogLines;
+
     use super::*;
 
     #[test]
@@ -250,5 +259,43 @@ mod tests {
         let keys = rotate(&path, Duration::ZERO).expect("another key");
         assert_eq!(keys.len(), 1);
         assert!(load_or_create(&path).expect("a key").find(|key| (*key == first).then_some(())).is_none());
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_an_error() {
+        let directory = tempfile::tempdir().expect("a directory");
+        // The temporary name beside it is too long.
+        let path = directory.path().join("k".repeat(250));
+        let refused = load_or_create(&path).expect_err("no file").to_string();
+        assert!(refused.ends_with("k cannot be created"), "{refused}");
+        let refused = rotate(&path, Duration::ZERO).expect_err("no file").to_string();
+        assert!(refused.ends_with("k cannot be written"), "{refused}");
+    }
+
+    /// Several processes may create it at once.
+    #[test]
+    fn the_key_of_a_faster_writer_is_kept() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("cursor.key");
+        let first = load_or_create(&path).expect("a key").newest();
+        assert!(create(&path).is_err());
+        assert_eq!(load_or_create(&path).expect("a key").newest(), first);
+        assert_eq!(fs::read_dir(directory.path()).expect("a folder").count(), 1, "no temporary file is left");
+    }
+
+    #[test]
+    fn a_file_that_becomes_unreadable_is_logged_once_until_it_can_be_read_again() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("log.key");
+        let key = load_or_create(&path).expect("a key").newest();
+        let text = fs::read_to_string(&path).expect("a file");
+        let (log, _guard) = LogLines::capture("error");
+        for times in [1, 2] {
+            fs::write(&path, "damaged").expect("a file");
+            assert_eq!((reload(&path), reload(&path)), (None, None));
+            assert_eq!(log.count("log.key holds no key"), times, "{}", log.text());
+            fs::write(&path, &text).expect("a file");
+            assert_eq!(reload(&path), Some(vec![key]));
+        }
     }
 }
