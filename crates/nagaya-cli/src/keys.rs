@@ -113,3 +113,20 @@ fn keys_text(kind: KeyKind, keys: &[StoredKey]) -> String {
     };
     keys.iter().map(line).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_listed_by_their_kind_and_id() {
+        let keys = [(1, None), (2, Some(3_600))].map(|(byte, until)| StoredKey { key: [byte; 32], until });
+        let listed = "log b8a6c43ee3688852: used\nlog 4d2543931c19cb02: accepted until 1970-01-01T01:00:00Z\n";
+        assert_eq!(keys_text(KeyKind::Log, &keys), listed);
+        let listed = json!({ "kind": "audit", "keys": [
+            { "keyId": "b8a6c43ee3688852", "acceptedUntil": null },
+            { "keyId": "4d2543931c19cb02", "acceptedUntil": "1970-01-01T01:00:00Z" },
+        ] });
+        assert_eq!(keys_json(KeyKind::Audit, &keys), listed);
+    }
+}
