@@ -56,6 +56,16 @@ fn a_running_server_uses_a_rotated_key_of_its_logs() {
     eventually(|| if user() == before { Err(before.clone()) } else { Ok(()) });
 }
 
+/// With it nothing is lost: the hashes of users in the logs become others.
+#[test]
+fn a_server_starts_without_the_key_of_its_logs() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let start = || serve(&["todo", "--data", text(directory.path())], &[]);
+    assert_eq!(start().process.stop(), Some(0));
+    std::fs::remove_file(directory.path().join("log.key")).expect("it is there");
+    assert_eq!(start().process.stop(), Some(0));
+}
+
 #[test]
 fn a_403_names_the_roles_that_would_be_accepted() {
     let directory = tempfile::tempdir().expect("a directory");
