@@ -246,9 +246,20 @@ mod tests {
         check("serve --production --listen :8080", "listen on 127.0.0.1 without --production");
         check("serve --listen :8080 --behind-proxy", "--issuer URL");
         check("serve --listen :8080 --issuer https://id.example.com --audience desk", "--tls-cert FILE");
+        check("serve --public-url api.example.com", "`api.example.com` is not the URL of a server");
         network("serve").check().expect("development");
         network("serve --listen :8080 --issuer https://id.example.com --audience desk --behind-proxy")
             .check()
             .expect("a proxy does TLS");
+    }
+
+    #[tokio::test]
+    async fn the_url_of_a_server_is_the_public_one_or_that_of_its_listener() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let check = |line: &str, url: &str| assert_eq!(network(line).url(&listener).expect("a URL"), url, "{line}");
+        check("serve", &format!("http://127.0.0.1:{port}"));
+        check("serve --tls-cert server.pem --tls-key server.key.pem", &format!("https://127.0.0.1:{port}"));
+        check("serve --public-url https://api.example.com/", "https://api.example.com");
     }
 }
