@@ -1,6 +1,6 @@
 //! Read your writes: a read can wait for an event, and reports the lag of the projection.
 
-use std::time::Duration;
+use std::{thread, time::Duration};
 
 use nagaya_testing::{Call, Fault, InstrumentedStore, ManualClock, PausedTokioClock, TestServer, memory_store, text};
 use serde_json::json;
@@ -51,7 +51,7 @@ fn a_read_waits_only_for_an_event_of_the_todo() {
     }
 }
 
-/// Proves the lag part of T25.
+/// Proves the lag part of T25. Proves the waiting part of T25.
 #[test]
 fn a_lagging_projection_reports_its_lag() {
     let clock = ManualClock::default();
@@ -82,9 +82,22 @@ fn a_lagging_projection_reports_its_lag() {
     assert_eq!(other.get("/todos").header("nagaya-projection-lag"), Some("0"));
     other.synced(&todo).expect_problem(404, "not_found");
 
-    changes.remove();
-    assert_eq!(mio.synced(&todo).expect_data(200), todo);
-    assert_eq!(mio.synced(&changed).expect_data(200), changed);
+    // Reads that wait are not answered with what the list has meanwhile.
+    thread::scope(|scope| {
+        let waiting = [&changed, &todo].map(|todo| {
+            let id = text(todo, "todoId").to_owned();
+            let is_listed = move |call: &Call| {
+                matches!(call, Call::Get(table, key) if table == "TodosProjection" && format!("{key:?}").contains(&id))
+            };
+            let looked = store.inject(Fault::run_before(|_| async {}).matching(is_listed));
+            let mio = &mio;
+            let waiting = scope.spawn(move || assert_eq!(mio.synced(todo).expect_data(200), *todo));
+            server.block_on(looked.wait_for_hit());
+            waiting
+        });
+        changes.remove();
+        waiting.map(|waiting| waiting.join().expect("it is the todo"));
+    });
     mio.wait_for_list("/todos", &["a2", "b"]);
     assert_eq!(lag("/todos"), 0);
 }
