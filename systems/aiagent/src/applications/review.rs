@@ -209,7 +209,7 @@ async fn make_pending_again(operator: &Operator, application: &Record) -> Result
     });
     match operator.update(APPLICATION_ENTITY, &id, object_fields(patch), application).await {
         Err(error) if error.is_version_conflict() => Ok(()),
-        changed => Ok(drop(changed?)),
+        changed => changed.map(drop).map_err(Problem::from),
     }
 }
 
