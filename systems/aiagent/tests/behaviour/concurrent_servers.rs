@@ -31,6 +31,16 @@ fn a_policy_change_reaches_other_servers_within_seconds() {
 }
 
 #[test]
+fn the_status_of_a_tenant_is_not_read_by_each_request() {
+    let (server, store) = instrumented("single");
+    let member = server.user_with("t1", "u1", &["member"]);
+    (0..20).for_each(|_| drop(member.get("/tasks").expect_data(200)));
+    // It is read again only where seconds pass between two requests.
+    let read = store.take(|call| matches!(call, Call::BatchGet(_))).len();
+    assert!((1..20).contains(&read), "{read} times");
+}
+
+#[test]
 fn a_slow_request_does_not_put_the_old_policy_back_into_the_cache() {
     let (server, store) = instrumented("single");
     let (admin, member) = (server.admin("t1"), server.user_with("t1", "u1", &["member"]));
