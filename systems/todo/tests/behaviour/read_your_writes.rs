@@ -84,19 +84,16 @@ fn a_lagging_projection_reports_its_lag() {
 
     // Reads that wait are not answered with what the list has meanwhile.
     thread::scope(|scope| {
-        let waiting = [&changed, &todo].map(|todo| {
+        for todo in [&changed, &todo] {
             let id = text(todo, "todoId").to_owned();
-            let is_listed = move |call: &Call| {
-                matches!(call, Call::Get(table, key) if table == "TodosProjection" && format!("{key:?}").contains(&id))
-            };
-            let looked = store.inject(Fault::run_before(|_| async {}).matching(is_listed));
+            let is_list = |call: &Call| matches!(call, Call::Get(table, _) if table == "TodosProjection");
+            let is_of_todo = move |call: &Call| is_list(call) && format!("{call:?}").contains(&id);
+            let looked = store.inject(Fault::run_before(|_| async {}).matching(is_of_todo));
             let mio = &mio;
-            let waiting = scope.spawn(move || assert_eq!(mio.synced(todo).expect_data(200), *todo));
+            scope.spawn(move || assert_eq!(mio.synced(todo).expect_data(200), *todo));
             server.block_on(looked.wait_for_hit());
-            waiting
-        });
+        }
         changes.remove();
-        waiting.map(|waiting| waiting.join().expect("it is the todo"));
     });
     mio.wait_for_list("/todos", &["a2", "b"]);
     assert_eq!(lag("/todos"), 0);
