@@ -219,10 +219,26 @@ pub(super) const GUARDED: [Guarded; 10] = [
 ];
 
 /// Mutants without an observable effect, by name, each with the reason.
-pub(super) const EQUIVALENT: [(&str, &str); 8] = [
+pub(super) const EQUIVALENT: [(&str, &str); 12] = [
     (
-        "crates/nagaya-tenancy/src/read/list.rs: list: `bytes > MAX_PAGE_BYTES` becomes `bytes >= MAX_PAGE_BYTES`",
+        "crates/nagaya-tenancy/src/read/list.rs: list: `*bytes > MAX_PAGE_BYTES` becomes `*bytes >= MAX_PAGE_BYTES`",
         "A page whose items have exactly two megabytes ends one item earlier, and the next page goes on.",
+    ),
+    (
+        "crates/nagaya-tenancy/src/read/list.rs: list: `round > 0` becomes `true` #2",
+        "Items of the first page of the store are measured without need: it is smaller than the limit.",
+    ),
+    (
+        "crates/nagaya-tenancy/src/read/list.rs: list: `round > 0` becomes `round >= 0` #2",
+        "Items of the first page of the store are measured without need: it is smaller than the limit.",
+    ),
+    (
+        "crates/nagaya-tenancy/src/read/referrers.rs: current_items: `!referrer.by_index || self.state.store.capabilities().consistent_indexes` becomes `!referrer.by_index && self.state.store.capabilities().consistent_indexes`",
+        "Items that are current already are read once more.",
+    ),
+    (
+        "crates/nagaya-tenancy/src/record.rs: without_secrets: `self.compiled.contains_secret(name)` becomes `true`",
+        "Fields without secrets are looked through for some, in vain.",
     ),
     (
         "crates/nagaya-tenancy/src/write/commit.rs: fit_together: `bytes() <= limits::MAX_WRITE_SET_BYTES` becomes `bytes() < limits::MAX_WRITE_SET_BYTES`",

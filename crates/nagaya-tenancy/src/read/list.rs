@@ -56,7 +56,7 @@ impl Session {
         let may_skip = if access.returns == ResultKind::One { usize::MAX } else { MAX_SKIPPED };
         let to_find = records_to_find(access, list, hides_others);
         let mut records = Vec::with_capacity(to_find.min(MIN_FILTERED_PAGE_SIZE));
-        let (mut next, mut bytes, mut is_full) = (None, 0, false);
+        let (mut next, mut bytes, mut is_full) = (None, None, false);
         // The items that the store may have read for this page.
         let mut read = 0_usize;
         for round in 0.. {
@@ -64,9 +64,6 @@ impl Session {
             if round > 0 {
                 // A store in this process answers at once: without this, a long list would keep its thread from all other requests.
                 tokio::task::yield_now().await;
-            }
-            if round == 1 {
-                bytes = records.iter().map(|record: &Record| record.item().size()).sum();
             }
             let left = may_skip.saturating_sub(read.saturating_sub(records.len()));
             let limit = read_limit(&query, missing).min(left);
@@ -79,8 +76,10 @@ impl Session {
                 if let Some(item) = guard.admit(item)? {
                     // A page of the store is smaller than the limit: most lists need not be measured.
                     if round > 0 {
-                        bytes += item.size();
-                        is_full = bytes > MAX_PAGE_BYTES && !records.is_empty();
+                        let of_records = || records.iter().map(|record: &Record| record.item().size()).sum();
+                        let bytes: &mut usize = bytes.get_or_insert_with(of_records);
+                        *bytes += item.size();
+                        is_full = *bytes > MAX_PAGE_BYTES && !records.is_empty();
                     }
                     if is_full {
                         break;

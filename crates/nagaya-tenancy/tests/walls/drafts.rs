@@ -177,6 +177,18 @@ async fn optional_fields_can_be_left_out_and_removed() {
     }
 }
 
+/// Other programs write null where a field is left out.
+#[tokio::test]
+async fn a_stored_null_is_a_field_that_is_left_out() {
+    let (h1, store, _) = open().await;
+    h1.create("shelf", fields(json!({ "id": "s", "label": "l" }))).await.expect("a shelf");
+    let mut item = store.get("main", &Key::new("HOME#h1", "SHELF#s")).await.expect("a read").expect("it is there");
+    item.insert("color", Stored::Null);
+    store.write(Write::put("main", item).into()).await.expect("it is stored");
+    let shelf = h1.update("shelf", &["s"], fields(json!({ "label": "m" })), None).await.expect("a change");
+    assert_eq!((shelf.text("label"), shelf.text("color")), (Some("m"), None));
+}
+
 #[tokio::test]
 async fn all_problems_are_reported_at_once() {
     let (h1, ..) = open().await;

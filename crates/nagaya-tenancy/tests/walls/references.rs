@@ -102,6 +102,34 @@ async fn items_that_an_index_does_not_show_yet_count_too() {
     assert_eq!(inconsistencies(&store).await, [""; 0]);
 }
 
+/// A lagging index shows an item as it was: it is asked for in its table before anything depends on it.
+#[tokio::test]
+async fn what_an_index_still_shows_and_is_no_longer_so_does_not_count() {
+    let logged = logged();
+    logged.declare_lagging_indexes();
+    let store: Arc<dyn Store> = logged.clone();
+    let nagaya = open(&store).await;
+    let t1 = tenant(&nagaya, "t1");
+    team(&t1, "a").await;
+    team(&t1, "b").await;
+    project(&t1, "a", "p").await;
+    project(&t1, "a", "q").await;
+    let is_project = |item: &Item| item.get("projectId").is_some();
+    let before: Vec<_> = all(&store, TABLE).await.into_iter().filter(is_project).collect();
+    assert_eq!(before.len(), 2);
+    t1.update("project", &["p"], fields(json!({ "teamId": "b" })), None).await.expect("it moves");
+    t1.delete("project", &["q"], None).await.expect("it goes");
+    logged.rewrite_pages(move |query, mut page| {
+        if query.partition == KeyValue::from("TENANT#t1#TEAM#a") {
+            page.items.clone_from(&before);
+        }
+        page
+    });
+    t1.delete("team", &["a"], None).await.expect("it goes alone");
+    let kept = t1.get("project", &["p"]).await.expect("it belongs to another team");
+    assert_eq!(kept.text("teamId"), Some("b"));
+}
+
 #[tokio::test]
 async fn a_cascade_follows_chains_and_ends_in_circles() {
     let store = memory();

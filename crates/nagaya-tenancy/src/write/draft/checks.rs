@@ -1,5 +1,7 @@
 //! The checks of a draft: everything that is wrong with it, reported at once.
 
+use std::collections::BTreeSet;
+
 use nagaya_design::{DefaultValue, Field, FieldError, FieldType, Wall};
 use serde_json::{Map, Value as Json};
 
@@ -71,7 +73,7 @@ impl<'c> Checks<'c> {
     /// Reports an expiry in the past: the item would be gone as soon as it is written.
     pub(super) fn expiry_is_future(&mut self, fields: &Fields, now: i64) {
         let CompiledEntity { ttl, entity, .. } = self.compiled;
-        let ttl = ttl.as_ref().filter(|ttl| entity.ttl_after.is_none() && entity.field(ttl).is_some());
+        let ttl = ttl.as_ref().filter(|ttl| entity.field(ttl).is_some());
         let is_past = |ttl: &&String| {
             fields.get(*ttl).and_then(Json::as_f64).is_some_and(|expires| expires <= now.div_euclid(1000) as f64)
         };
@@ -112,9 +114,7 @@ impl<'c> Checks<'c> {
         if let Some(tenant) = tenant.filter(|_| given.is_none()) {
             check(tenant, "comes from the token and cannot be changed");
         }
-        let mut key_fields: Vec<_> = entity.key.partition.fields().chain(entity.key.sort.fields()).collect();
-        key_fields.sort_unstable();
-        key_fields.dedup();
+        let key_fields: BTreeSet<_> = entity.key.partition.fields().chain(entity.key.sort.fields()).collect();
         for path in key_fields.into_iter().filter(|path| Some(*path) != tenant) {
             check(path, "is part of the key and cannot be changed");
         }

@@ -69,7 +69,6 @@ pub(super) fn merge(
     let before = fields_of(compiled, old);
     let mut fields = before.clone();
     merge_patch(&mut fields, patch);
-    drop_nulls(&entity.fields, &mut fields);
     let mut checks = Checks::new(compiled);
     checks.removed_names(&entity.fields, patch, "");
     checks.unchanged(scope, patch, &before, &fields);
@@ -88,9 +87,7 @@ pub(super) fn merge(
     }
     set_since_fields(compiled, Some(&before), &mut fields, now);
     checks.fields_fit(&fields);
-    if compiled.ttl.as_ref().is_some_and(|ttl| patch.contains_key(ttl)) {
-        checks.expiry_is_future(&fields, now);
-    }
+    checks.expiry_is_future(&fields, now);
     checks.finish()?;
     let mut item = old.clone();
     set_fields(&before, &fields, &mut item);
