@@ -219,7 +219,7 @@ pub(super) const GUARDED: [Guarded; 10] = [
 ];
 
 /// Mutants without an observable effect, by name, each with the reason.
-pub(super) const EQUIVALENT: [(&str, &str); 12] = [
+pub(super) const EQUIVALENT: [(&str, &str); 13] = [
     (
         "crates/nagaya-tenancy/src/read/list.rs: list: `*bytes > MAX_PAGE_BYTES` becomes `*bytes >= MAX_PAGE_BYTES`",
         "A page whose items have exactly two megabytes ends one item earlier, and the next page goes on.",
@@ -267,5 +267,9 @@ pub(super) const EQUIVALENT: [(&str, &str); 12] = [
     (
         "crates/nagaya-server/src/service.rs: answer: `most > SMALL_BODY` becomes `most >= SMALL_BODY`",
         "An answer of exactly the small size reserves its bytes among megabytes.",
+    ),
+    (
+        "crates/nagaya-cli/src/control/server.rs: accept: leaves out `std::thread::sleep(Duration::from_millis(100));`",
+        "It is a pause between retries while the process has too many open files; each connection is accepted all the same.",
     ),
 ];
