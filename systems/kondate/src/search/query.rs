@@ -117,9 +117,6 @@ async fn best_hits(
     let mut page = pace.first_page.max(limit);
     loop {
         let undecided = ranking.settle(&unread(&lists));
-        if undecided.is_none() {
-            return Ok(ranking.into_best());
-        }
         if !undecided.others {
             lists.retain(|list| undecided.hits.iter().any(|key| list.could_have(key)));
             if undecided.hits.len() <= pace.max_looked_up {

@@ -186,6 +186,28 @@ async fn of_a_term_the_newest_postings_count_up_to_a_limit() {
 }
 
 #[tokio::test]
+async fn a_term_is_read_on_only_if_an_open_item_could_have_it() {
+    // Item 10 has `aa` and `bb`. It is the best if it has `cc` too, which is read less far.
+    let terms_of = |n: usize| {
+        let has = [("aa", n == 10), ("bb", [99, 30, 20, 10, 5].contains(&n)), ("cc", n >= 90 || n == 10)];
+        has.into_iter().filter(|(_, has)| *has).map(|(term, _)| (term.to_owned(), 4)).collect::<Vec<_>>()
+    };
+    let items: Vec<_> = (0..100).map(|n| catalog_item(n, n, terms_of(n))).collect();
+    let collection = collection("catalog_recipe");
+    let (nagaya, store) = open_with(collection, &items).await;
+    for (max_looked_up, expected) in [(1, (vec![4, 4, 4], vec![1])), (0, (vec![4, 4, 4, 8], vec![]))] {
+        let pace = Pace { first_page: 4, max_page: 20, max_postings: 100, max_looked_up };
+        let terms = query_terms("aa bb cc");
+        let best = best_hits(&scope(&nagaya, collection), collection, &terms, (1, false), &pace).await;
+        assert_eq!(best.expect("hits")[0].1, "r_10");
+        assert_eq!(reads(&store), expected, "{max_looked_up}");
+    }
+    // Two of three terms are in nothing.
+    assert!(ids(&nagaya, "x y z", (20, false)).await.is_empty());
+    assert_eq!(reads(&store), (vec![250; 2], vec![]));
+}
+
+#[tokio::test]
 async fn an_answer_is_at_most_as_large_as_a_page() {
     let collection = collection("recipe");
     let ids: Vec<_> = (10..31).map(|n| format!("r_{n}")).collect();
