@@ -124,6 +124,9 @@ enum Change {
     Create,
 }
 
+/// For each page after the first, the changes before it, and of which todos.
+type Changes = Vec<Vec<(usize, Change)>>;
+
 fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
         4 => Just(Change::Rename),
@@ -143,7 +146,7 @@ fn a_walk_returns_each_todo_that_stays_once_and_in_order_whatever_changes_betwee
     let between = prop::collection::vec((0..TODOS, change()), 0..3);
     let walks = (1..3_usize, any::<bool>(), any::<bool>(), prop::collection::vec(between, 1..TODOS));
     let config = Config { cases: 12, failure_persistence: None, ..Config::default() };
-    let walk = |(limit, descending, all, changes): (usize, bool, bool, Vec<Vec<(usize, Change)>>)| {
+    let walk = |(limit, descending, all, changes): (usize, bool, bool, Changes)| {
         families.set(families.get() + 1);
         let mio = server.client_of_user(&format!("f-{}", families.get()), "mio");
         let tick = || server.clock.advance(Duration::from_millis(1));
