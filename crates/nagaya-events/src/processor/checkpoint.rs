@@ -43,7 +43,7 @@ impl BlockedEvent {
     /// The event of a version that is missing or unreadable.
     pub(crate) fn damaged(version: u64, error: &Error) -> Self {
         let event = match error.kind() {
-            ErrorKind::UnknownEvent { event, .. } => event.clone(),
+            ErrorKind::UnknownEvent { event, .. } | ErrorKind::UnreadableEvent { event, .. } => event.clone(),
             _ => String::new(),
         };
         BlockedEvent { version, event, event_type: String::new() }

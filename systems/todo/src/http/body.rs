@@ -2,6 +2,7 @@
 
 use nagaya_design::FieldError;
 use nagaya_server::Problem;
+use nagaya_tenancy::read_fields;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::{Map, Value as Json, json};
 
@@ -61,7 +62,7 @@ pub(super) fn parse<B: DeserializeOwned>(body: &Map<String, Json>, fields: &[Bod
     let errors = unknown.chain(wrong).map(|(path, message)| FieldError { path: path.to_owned(), message });
     Problem::check_fields(errors.collect())?;
     // The values have been checked, so this fails only if the struct does not fit the fields.
-    B::deserialize(Json::Object(body.clone())).map_err(|error| Problem::internal().with_cause(error.to_string()))
+    read_fields(body).map_err(|error| Problem::internal().with_cause(error.to_string()))
 }
 
 /// Reads a field that can be left out and can be null, so that the two differ.
