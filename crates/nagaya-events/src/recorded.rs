@@ -23,6 +23,8 @@ pub struct RecordedEvent {
     pub metadata: Map<String, Json>,
     /// Whether a personal field in it has been erased.
     pub erased: bool,
+    /// A personal field in it that cannot be decrypted, if there is one. It has its encrypted value.
+    pub undecrypted: Option<String>,
 }
 
 impl RecordedEvent {
@@ -48,6 +50,7 @@ impl RecordedEvent {
             raw,
             metadata: map("metadata")?,
             erased: false,
+            undecrypted: None,
         })
     }
 
@@ -79,6 +82,12 @@ impl RecordedEvent {
     fn unreadable(&self, why: TypeMismatch) -> Error {
         let RawEvent { event_type, version, .. } = self.raw.clone();
         ErrorKind::UnreadableEvent { event: self.id.clone(), event_type, version, why }.into()
+    }
+
+    /// An error if a personal field in it cannot be decrypted.
+    pub(crate) fn check_decrypted(&self) -> Result<(), Error> {
+        let Some(field) = &self.undecrypted else { return Ok(()) };
+        Err(Error::damaged(&self.aggregate, format!("`data.{field}` of {} cannot be decrypted", self.id)))
     }
 
     /// A text field of the metadata, such as `timestamp` or `actor.userId`.

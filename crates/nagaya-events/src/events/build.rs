@@ -63,6 +63,7 @@ impl EventBuilder<'_> {
             raw,
             metadata: Map::new(),
             erased: false,
+            undecrypted: None,
         };
         self.add_metadata(&mut recorded);
         Ok(recorded)

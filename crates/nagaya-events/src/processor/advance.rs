@@ -6,7 +6,9 @@ use nagaya_tenancy::{ChangeSet, Record, RecordOwner, Retry, Tenant};
 use serde_json::{Map, Value as Json};
 
 use super::{Checkpoint, Processor, checkpoint::BlockedEvent};
-use crate::{Error, ErrorKind, Item, RecordedEvent, error::is_lost_race, event_id, events::read_events, seal};
+use crate::{
+    Error, ErrorKind, Item, RecordedEvent, error::is_lost_race, event_id, events::read_events_to_apply, seal,
+};
 
 /// How often a write is repeated that loses races.
 const MAX_ATTEMPTS: usize = 100;
@@ -173,7 +175,7 @@ impl Processor {
         arrived.dedup_by_key(|event| event.version);
         let complete = arrived.iter().zip(checkpoint.version + 1..).all(|(event, version)| event.version == version);
         if complete && any {
-            seal::open(&self.layout, tenant, &mut arrived).await?;
+            seal::open_if_possible(&self.layout, tenant, &mut arrived).await?;
             return Ok(Pending { events: arrived, blocked: None });
         }
         let from = checkpoint.last.as_deref().map(event_id::after);
@@ -181,7 +183,7 @@ impl Processor {
         let mut events: Vec<RecordedEvent> = Vec::new();
         let mut missing = None;
         let range = (from.as_deref(), until.as_deref());
-        let read = read_events(&self.layout, tenant, id, range, |event| {
+        let read = read_events_to_apply(&self.layout, tenant, id, range, |event| {
             let expected = events.last().map_or(checkpoint.version, |last| last.version) + 1;
             if missing.is_none() && event.version > expected {
                 missing = Some(Error::damaged(id, format!("version {} is where {expected} should be", event.version)));
@@ -231,8 +233,19 @@ impl Processor {
 
     /// The item after an event. A projection that panics does not stop the other aggregates.
     pub(crate) fn apply(&self, before: Item, event: &RecordedEvent) -> Result<Item, Error> {
+        event.check_decrypted()?;
         let applied = catch_unwind(AssertUnwindSafe(|| self.projection.apply(before, event)));
-        applied.unwrap_or_else(|_| Err(Error::unknown_event(event, "the projection panicked")))
+        let applied = applied.unwrap_or_else(|_| Err(Error::unknown_event(event, "the projection panicked")));
+        applied.map_err(|error| match error.kind() {
+            ErrorKind::UnreadableEvent { .. } => error,
+            // The text is the projection's own, and may contain what is encrypted in the events.
+            _ if self.layout.keys.is_some() => {
+                let why =
+                    format!("the projection failed with `{}`; the text is not kept with encrypted data", error.code());
+                Error::unknown_event(event, &why)
+            }
+            _ => error,
+        })
     }
 
     /// The fields of an item that come from its projection: all but the tenant.

@@ -214,7 +214,7 @@ impl Processor {
         let before = if checkpoint.is_new() { None } else { self.read_item(tenant, id).await? };
         let mut decrypted = Cow::Borrowed(events.as_slice());
         if self.layout.keys.is_some() {
-            seal::open(&self.layout, tenant, decrypted.to_mut()).await?;
+            seal::open_if_possible(&self.layout, tenant, decrypted.to_mut()).await?;
         }
         let mut item = before.as_ref().map(|record| self.own_fields(record));
         for event in &*decrypted {
