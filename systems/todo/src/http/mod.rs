@@ -116,8 +116,8 @@ impl Extension for TodoExtension {
         routes
     }
 
-    fn measurements<'a>(&'a self, nagaya: &'a Nagaya) -> ExtensionFuture<'a, Vec<Measurement>> {
-        Box::pin(self.0.measurements(nagaya))
+    fn measurements<'a>(&'a self, _: &'a Nagaya) -> ExtensionFuture<'a, Vec<Measurement>> {
+        Box::pin(self.0.measurements())
     }
 
     fn background(&self, nagaya: Nagaya, stop: StopSignal) -> Option<ExtensionFuture<'static, ()>> {
