@@ -14,5 +14,6 @@ mod loading;
 mod projecting;
 mod races;
 mod rebuilding;
+mod required_fields;
 mod todo;
 mod walls;
