@@ -19,7 +19,7 @@ pub(super) struct BodyField {
 /// The values that a field can have.
 pub(super) enum Values {
     Boolean,
-    /// A text of 1 to so many characters.
+    /// A text of 1 to so many characters, not all of them white space.
     Text(usize),
     /// The same, or null.
     NullableText(usize),
@@ -29,7 +29,7 @@ impl Values {
     fn schema(&self) -> Json {
         match self {
             Values::Boolean => json!({ "type": "boolean" }),
-            Values::Text(max) => json!({ "type": "string", "minLength": 1, "maxLength": max }),
+            Values::Text(max) => json!({ "type": "string", "minLength": 1, "maxLength": max, "pattern": "\\S" }),
             Values::NullableText(max) => json!({ "anyOf": [Values::Text(*max).schema(), { "type": "null" }] }),
         }
     }
@@ -41,6 +41,7 @@ impl Values {
             (Values::Boolean, _) => Some("has to be true or false".to_owned()),
             (Values::Text(max) | Values::NullableText(max), Json::String(text)) => match text.chars().count() {
                 0 => Some("has to be at least 1 character".to_owned()),
+                _ if text.trim().is_empty() => Some("has to be more than white space".to_owned()),
                 count => (count > *max).then(|| format!("has to be at most {max} characters")),
             },
             _ => Some("has to be a text".to_owned()),
