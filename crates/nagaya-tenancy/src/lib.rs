@@ -22,6 +22,7 @@ mod state;
 mod subscription;
 mod tables;
 mod tenancy;
+mod type_mismatch;
 mod typed;
 mod values;
 mod write;
@@ -49,6 +50,7 @@ pub use self::{
     },
     tables::table_specs,
     tenancy::Nagaya,
+    type_mismatch::{FieldsDeserializer, TypeMismatch, read_fields},
     typed::{Entity, TypedItems, TypedPage},
     write::{ArchiveStep, AuditArchiver, ChangeSet, LogEntry},
 };
