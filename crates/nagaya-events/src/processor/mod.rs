@@ -11,7 +11,7 @@ mod checkpoint;
 use std::{
     collections::{BTreeMap, BTreeSet},
     future::Future,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -27,7 +27,7 @@ pub(crate) use self::{
     batch::{AdvanceOutcome, Aggregate, WriteBatch},
     checkpoint::Checkpoint,
 };
-use crate::{Error, ErrorKind, Projection, RecordedEvent, generation::Generations, layout::Layout};
+use crate::{Error, ErrorKind, Projection, RecordedEvent, generation::Generations, layout::Layout, skipped::SkipList};
 
 /// Keeps a projection up to date with the events.
 #[derive(Clone)]
@@ -41,6 +41,8 @@ pub struct Processor {
     pub(crate) table: String,
     /// One tenancy handle for each generation that has been used.
     generations: Arc<Mutex<BTreeMap<u32, Nagaya>>>,
+    /// The events that were dropped from the projection.
+    pub(crate) skips: Arc<RwLock<SkipList>>,
     pub(crate) options: Options,
 }
 
@@ -126,6 +128,7 @@ impl Processor {
             subscription,
             table,
             generations: Arc::default(),
+            skips: Arc::default(),
             options,
         })
     }

@@ -147,7 +147,8 @@ async fn a_command_before_any_read_of_a_verification_is_no_broken_chain() {
             writer.execute_all(2 + number, [create("new"), rename("b")]).await;
         }
     });
-    let commands = store.inject(command.matching(|call| matches!(call, Call::Get(..) | Call::Query(_) | Call::Scan(_))));
+    let commands =
+        store.inject(command.matching(|call| matches!(call, Call::Get(..) | Call::Query(_) | Call::Scan(_))));
     assert_eq!(broken(&app.on_store(store.clone())).await, []);
     // An aggregate that its first event creates in the middle of it.
     let process = app.on_store(store.clone());

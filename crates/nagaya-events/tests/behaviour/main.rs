@@ -13,5 +13,7 @@ mod loading;
 mod projecting;
 mod races;
 mod rebuilding;
+mod skipping;
 mod todo;
+mod verifying;
 mod walls;
