@@ -19,7 +19,7 @@ use self::{
     compare::Stray,
     pass::{Check, Job, PassResult},
 };
-use crate::{Error, Processor, error::is_lost_race, generation::Generations};
+use crate::{Error, ErrorKind, Processor, error::is_lost_race, generation::Generations};
 
 /// How far a pass over the events is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -62,7 +62,13 @@ impl Processor {
                 return Ok(verified);
             }
             // The skip list has changed since the pass began.
-            skips = self.skips_revision();
+            let now = self.skips_revision();
+            if now == skips {
+                let why =
+                    format!("the skip list of `{}` is not the one that is stored; start again", self.projection_name());
+                return Err(ErrorKind::Busy(why).into());
+            }
+            skips = now;
         }
     }
 
