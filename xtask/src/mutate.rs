@@ -26,9 +26,9 @@ pub(crate) enum Task {
 /// Arguments of the task.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only mutants whose file, function or change contains this
+    /// Only mutants whose file, function or change contains one of these
     #[arg(long)]
-    only: Option<String>,
+    only: Vec<String>,
     /// Only the mutants that survived the last run
     #[arg(long)]
     survivors: bool,
@@ -50,7 +50,7 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
         false => None,
     };
     let is_chosen = |name: &str| {
-        args.only.as_ref().is_none_or(|only| name.contains(only))
+        (args.only.is_empty() || args.only.iter().any(|only| name.contains(only)))
             && survived.as_ref().is_none_or(|survived| survived.contains(name))
     };
     let chosen = tree.mutants.iter().filter(|mutant| is_chosen(&mutant.name) && !is_equivalent(&mutant.name));
