@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use anyhow::ensure;
 use bench_common::callers::CALLERS;
 use nagaya_events::{Feed, Processor, ProcessorOptions, refresh_generations};
 use nagaya_todo::{AGGREGATE, Todo, projections};
@@ -18,13 +19,16 @@ use tokio::sync::watch;
 
 use crate::{
     times::{Times, micros, settle},
-    todo_app::{TodoApp, create, id},
+    todo_app::{FAMILIES, TodoApp, create, id},
+    unknown::{LaterTodo, UNKNOWN},
 };
 
 /// About how many events per second are sampled.
 const SAMPLED: f64 = 200.0;
 /// The time limit for a sampled event; it counts as this late then.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// The first aggregate of unknown events: a number of the first family that no other aggregate has.
+const UNKNOWN_START: u64 = FAMILIES << 32;
 /// As in `nagaya serve`.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -41,8 +45,9 @@ pub(crate) struct Lag {
     pub(crate) most: f64,
 }
 
-/// Appends first events of new aggregates at a rate, with the background work of `nagaya serve`.
-pub(crate) async fn measure(directory: &Path, rate: f64, seconds: f64) -> anyhow::Result<Lag> {
+/// Appends first events of new aggregates at a rate, with the background work of `nagaya serve`; on request beside events of one
+/// family that the projection does not know.
+pub(crate) async fn measure(directory: &Path, rate: f64, seconds: f64, beside_unknown: bool) -> anyhow::Result<Lag> {
     let app = Arc::new(TodoApp::open(directory).await?);
     let (stop, stopped) = watch::channel(false);
     let background = tokio::spawn(background(Arc::clone(&app), stopped));
@@ -71,6 +76,7 @@ pub(crate) async fn measure(directory: &Path, rate: f64, seconds: f64) -> anyhow
             }
         }
     };
+    let writing = beside_unknown.then(|| tokio::spawn(write_unknown(Arc::clone(&app))));
     let callers: Vec<_> = (0..CALLERS).map(|_| tokio::spawn(caller())).collect();
     let (mut times, mut took) = (Vec::new(), Duration::ZERO);
     for caller in callers {
@@ -79,6 +85,11 @@ pub(crate) async fn measure(directory: &Path, rate: f64, seconds: f64) -> anyhow
         for sample in waiting {
             times.push(sample.await??);
         }
+    }
+    if let Some(writing) = writing {
+        writing.abort();
+        let parked = processor(&app)?.dead_letters().await?.len();
+        ensure!(parked as u64 >= UNKNOWN, "{parked} of the unknown events are parked");
     }
     stop.send_replace(true);
     background.await??;
@@ -89,6 +100,30 @@ pub(crate) async fn measure(directory: &Path, rate: f64, seconds: f64) -> anyhow
     let at = |part| times.quantile(part) / 1_000.0;
     let appended = total as f64 / took.as_secs_f64();
     Ok(Lag { wanted: rate, appended, samples: times.0.len(), p50: at(0.5), p99: at(0.99), most: at(1.0) })
+}
+
+/// Writes unknown events of one family, many at once, each second.
+async fn write_unknown(app: Arc<TodoApp>) -> anyhow::Result<()> {
+    let events = app.events::<LaterTodo>()?;
+    let mut every_second = tokio::time::interval(Duration::from_secs(1));
+    for first in (UNKNOWN_START..).step_by((UNKNOWN * FAMILIES) as usize) {
+        every_second.tick().await;
+        let numbers = (first..).step_by(FAMILIES as usize).take(UNKNOWN as usize);
+        let written = numbers.map(|number| {
+            let (app, events) = (Arc::clone(&app), events.clone());
+            tokio::spawn(async move { app.execute(&events, number, &create(number)).await })
+        });
+        for written in written.collect::<Vec<_>>() {
+            written.await??;
+        }
+    }
+    Ok(())
+}
+
+fn processor(app: &TodoApp) -> anyhow::Result<Processor> {
+    let options = ProcessorOptions { pause: PAUSE, ..ProcessorOptions::default() };
+    let [projection] = <[_; 1]>::try_from(projections()).map_err(|_| anyhow::anyhow!("there is more than one list"))?;
+    Ok(Processor::new(&app.nagaya, projection, options)?)
 }
 
 /// Waits until the projection has an event; microseconds since it was acknowledged.
@@ -121,9 +156,7 @@ async fn background(app: Arc<TodoApp>, stop: watch::Receiver<bool>) -> anyhow::R
         // A dropped sender means stop, too.
         async move { drop(stop.wait_for(|stop| *stop).await) }
     };
-    let options = ProcessorOptions { pause: PAUSE, ..ProcessorOptions::default() };
-    let [projection] = <[_; 1]>::try_from(projections()).map_err(|_| anyhow::anyhow!("there is more than one list"))?;
-    let processor = Processor::new(nagaya, projection, options)?;
+    let processor = processor(&app)?;
     let generations = async {
         loop {
             if let Err(error) = refresh_generations(nagaya).await {

@@ -13,6 +13,7 @@ mod replay;
 mod report;
 mod times;
 mod todo_app;
+mod unknown;
 
 use clap::Parser as _;
 

@@ -16,6 +16,7 @@ use crate::{
     many::EACH,
     rebuild::Rebuild,
     replay::Sizes,
+    unknown::UNKNOWN,
 };
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -31,6 +32,8 @@ pub(crate) struct Report {
     pub(crate) events: Vec<Appends>,
     pub(crate) others: Vec<Appends>,
     pub(crate) lags: Vec<Lag>,
+    /// The same while events of one family cannot be applied.
+    pub(crate) beside_unknown: Vec<Lag>,
     /// Events per second while those for the rebuild were created, many per command.
     pub(crate) filled: f64,
     pub(crate) rebuilds: Vec<Rebuild>,
@@ -62,7 +65,7 @@ impl Report {
 /// A target, and the value that is compared with it.
 type BarCheck = (Bar, fn(&Report) -> Rounds);
 
-const BARS: [BarCheck; 8] = [
+const BARS: [BarCheck; 9] = [
     (Bar::at_least("first events of new aggregates beside the engine's write sets", 0.5), |report| {
         new(&report.events).over(&new(&report.engine))
     }),
@@ -72,6 +75,13 @@ const BARS: [BarCheck; 8] = [
     (
         Bar { decimals: 1, ..Bar::below("the list behind the events at half of the append rate, p99, ms", 100.0) },
         |report| each(&report.lags, |round| round.p99),
+    ),
+    (
+        Bar {
+            decimals: 1,
+            ..Bar::below("the list behind the events beside unknown ones of a family, the most, ms", 1_000.0)
+        },
+        |report| each(&report.beside_unknown, |round| round.most),
     ),
     (Bar::at_least("rebuild of the list with checking, compared with the append rate", 5.0), |report| {
         report.rebuilt(Rebuild::per_second)
@@ -125,7 +135,9 @@ fn introduce(report: &Report, out: &mut Formatter<'_>) -> fmt::Result {
          chain of hashes and no index of a family's events; nagaya does.\n\n\
          The delay of the list: with the event processor, the feed and the look at generations running as in `nagaya serve`,\n\
          first events are appended at a constant rate, half of the highest median rate above; some 200 a second are watched,\n\
-         from their acknowledgement until their todo is read from the list, looked for every millisecond.\n\n\
+         from their acknowledgement until their todo is read from the list, looked for every millisecond. Then the same while\n\
+         each second {UNKNOWN} todos of one family are created at once by a later program, whose events the list does not know: each is\n\
+         parked, and tried three more times.\n\n\
          Rebuild: {} events, {EACH} an aggregate, made by a domain that decides {EACH} events at once; then\n\
          `Processor::rebuild` in a process of its own, which builds the list beside the one that is read, checks it against\n\
          its events, and switches. Its rounds follow each other in one directory, and are compared with the median of\n\
@@ -200,6 +212,9 @@ fn list(report: &Report, out: &mut Formatter<'_>) -> fmt::Result {
     row("behind, p50, ms", &each(lags, |round| round.p50), 1, out)?;
     row("behind, p99, ms", &each(lags, |round| round.p99), 1, out)?;
     row("behind, most, ms", &each(lags, |round| round.most), 1, out)?;
+    row("behind beside unknown events, p50, ms", &each(&report.beside_unknown, |round| round.p50), 1, out)?;
+    row("– p99, ms", &each(&report.beside_unknown, |round| round.p99), 1, out)?;
+    row("– most, ms", &each(&report.beside_unknown, |round| round.most), 1, out)?;
     row("rebuild with checking, events/s", &each(rebuilds, Rebuild::per_second), 0, out)?;
     row("– beside first appends", &report.rebuilt(Rebuild::per_second), 2, out)?;
     row("rebuild without checking, events/s", &each(rebuilds, Rebuild::built_per_second), 0, out)?;

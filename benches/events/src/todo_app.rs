@@ -11,7 +11,7 @@ use nagaya_todo::{AGGREGATE, Command};
 use ulid::Ulid;
 
 /// The number of families.
-const FAMILIES: u64 = 100;
+pub(crate) const FAMILIES: u64 = 100;
 /// The timestamp of the first aggregate's id.
 const EPOCH: u64 = 1_760_000_000_000;
 

@@ -131,7 +131,7 @@ fn a_key_is_explained() {
         ("audit", &[SINGLE, "TENANT#t1", "AUDIT#2024-01-01T00:00:00Z#550e8400-e29b-41d4-a716-446655440000"]),
         ("user_by_index", &[SINGLE, "GSI1PK=USER", "GSI1SK=2026-01-31T09:30:00Z"]),
         ("tenants_of_a_user", &[MULTI, "USER#u1", "TENANT#t1"]),
-        ("active_todo", &[TODO, "FAMILY#f-123#ACTIVE", "2025-08-30T12:34:56.000Z"]),
+        ("active_todo", &[TODO, "FAMILY#f-123#ACTIVE", "01KG9S5Q60T4N2Y8ZC3M7VXR1E"]),
         ("cook_log", &[KONDATE, "USER#u_01", "COOKLOG#2026-02-09#log_01"]),
         ("popular", &[KONDATE, "CATALOG#RECIPE", "SORT#POPULAR#0000012345#01KG9S5Q60T4N2Y8ZC3M7VXR1E"]),
         (

@@ -82,6 +82,7 @@ codes! {
     Error   BAD_SELECTION         "NG0407" "an invalid projection, limit or parameter";
     Error   COMPARED_ADDRESS      "NG0408" "a condition that compares e-mail addresses";
     Error   READS_ALL_TENANTS     "NG0409" "a count or a search among the items of all tenants";
+    Warning MOVING_ITEMS          "NG0410" "a list whose items can move while it is read";
 
     // Fields.
     Error   BAD_DEFAULT           "NG0501" "a default that does not fit its field";

@@ -11,7 +11,7 @@ use crate::{
     Error, Processor,
     error::is_lost_race,
     generation::Generations,
-    processor::{AdvanceState, Unpark},
+    processor::{AdvanceState, NEXT_ATTEMPT_FIELD, Unpark},
 };
 
 /// An aggregate with an event that cannot be applied.
@@ -33,6 +33,8 @@ pub struct DeadLetter {
     pub attempts: u64,
     /// When it was parked, in milliseconds since 1970.
     pub parked_at: i64,
+    /// When the next attempt is made, in milliseconds since 1970; `None`: it waits for somebody.
+    pub next_attempt: Option<i64>,
 }
 
 /// The outcome of retrying or dropping a dead letter.
@@ -45,7 +47,7 @@ pub enum UnparkOutcome {
 }
 
 impl DeadLetter {
-    fn read(note: &SideRecord) -> Self {
+    pub(crate) fn read(note: &SideRecord) -> Self {
         let text = |name: &str| note.text(name).unwrap_or_default().to_owned();
         DeadLetter {
             tenant: text("tenant"),
@@ -56,6 +58,7 @@ impl DeadLetter {
             error: text("error"),
             attempts: note.number("attempts").unwrap_or_default(),
             parked_at: note.fields.get("at").and_then(Json::as_i64).unwrap_or_default(),
+            next_attempt: note.fields.get(NEXT_ATTEMPT_FIELD).and_then(Json::as_i64),
         }
     }
 }
@@ -69,7 +72,7 @@ impl Processor {
         self.dead_letters_of(Generations::read(self).await?.current).await
     }
 
-    async fn dead_letters_of(&self, generation: u32) -> Result<Vec<DeadLetter>, Error> {
+    pub(crate) async fn dead_letters_of(&self, generation: u32) -> Result<Vec<DeadLetter>, Error> {
         let operator =
             self.nagaya_of_generation(generation).operator("looks at dead letters", self.operator.principal());
         let (mut letters, mut after) = (Vec::new(), None);

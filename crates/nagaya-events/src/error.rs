@@ -1,6 +1,6 @@
 //! Why a call failed.
 
-use nagaya_tenancy::Record;
+use nagaya_tenancy::{Record, TypeMismatch};
 
 use crate::RecordedEvent;
 
@@ -33,13 +33,25 @@ pub enum ErrorKind {
     /// The idempotency key has been used for another request.
     #[error("the key has been used for another request")]
     KeyReused,
-    /// An event cannot be read.
+    /// An event cannot be read or applied.
     #[error("the event {event} cannot be understood: {why}")]
     UnknownEvent {
         /// Its id.
         event: String,
         /// Why.
         why: String,
+    },
+    /// An event does not have the form that the program expects. The text contains none of its values.
+    #[error("the event {event} cannot be understood: {event_type} in version {version}: {why}")]
+    UnreadableEvent {
+        /// Its id.
+        event: String,
+        /// Its type.
+        event_type: String,
+        /// Its schema version.
+        version: u32,
+        /// What is wrong.
+        why: TypeMismatch,
     },
     /// The stored events of an aggregate are damaged: one is missing or has been changed.
     #[error("the events of {aggregate} are damaged: {why}")]
@@ -73,7 +85,7 @@ impl Error {
             ErrorKind::NoProjection(_) => "no_projection",
             ErrorKind::Busy(_) => "busy",
             ErrorKind::KeyReused => "key_reused",
-            ErrorKind::UnknownEvent { .. } => "unknown_event",
+            ErrorKind::UnknownEvent { .. } | ErrorKind::UnreadableEvent { .. } => "unknown_event",
             ErrorKind::Damaged { .. } => "damaged",
             ErrorKind::Tenancy(error) => error.code(),
         }
@@ -101,7 +113,7 @@ impl Error {
     /// Whether stored events are not what was written.
     pub fn is_damage(&self) -> bool {
         match self.kind() {
-            ErrorKind::UnknownEvent { .. } | ErrorKind::Damaged { .. } => true,
+            ErrorKind::UnknownEvent { .. } | ErrorKind::UnreadableEvent { .. } | ErrorKind::Damaged { .. } => true,
             ErrorKind::Tenancy(error) => matches!(error.kind(), nagaya_tenancy::ErrorKind::Breach),
             _ => false,
         }

@@ -7,7 +7,7 @@ mod load;
 mod snapshot;
 
 use self::idempotency::IdempotentRequest;
-pub(crate) use self::load::{read_events, read_stored};
+pub(crate) use self::load::{read_events, read_events_to_apply, read_stored};
 
 use std::{marker::PhantomData, sync::Arc};
 

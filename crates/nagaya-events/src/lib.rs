@@ -33,7 +33,7 @@ pub use self::{
     feed::{Feed, FeedListener},
     generation::{Generations, refresh_generations},
     inspect::{BrokenChain, ChainReport, Inspector},
-    processor::{Options as ProcessorOptions, Processor, StepReport},
+    processor::{Options as ProcessorOptions, Processor, RetryReport, StepReport, oldest_waiting_event},
     projection::{Item, Projection},
     rebuild::{ItemsDigest, Mismatch, Progress, ProgressCallback, VerificationReport},
     recorded::RecordedEvent,

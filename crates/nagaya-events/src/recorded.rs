@@ -1,10 +1,10 @@
 //! Events as they are stored.
 
-use nagaya_tenancy::Record;
+use nagaya_tenancy::{FieldsDeserializer, Record, TypeMismatch};
 use serde::de::{DeserializeOwned, DeserializeSeed, IntoDeserializer as _, MapAccess, value::MapAccessDeserializer};
 use serde_json::{Map, Value as Json};
 
-use crate::{Error, Evolve, RawEvent, layout::Layout};
+use crate::{Error, ErrorKind, Evolve, RawEvent, layout::Layout};
 
 /// An event that has happened.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +23,8 @@ pub struct RecordedEvent {
     pub metadata: Map<String, Json>,
     /// Whether a personal field in it has been erased.
     pub erased: bool,
+    /// A personal field in it that cannot be decrypted, if there is one. It has its encrypted value.
+    pub undecrypted: Option<String>,
 }
 
 impl RecordedEvent {
@@ -48,6 +50,7 @@ impl RecordedEvent {
             raw,
             metadata: map("metadata")?,
             erased: false,
+            undecrypted: None,
         })
     }
 
@@ -62,19 +65,29 @@ impl RecordedEvent {
             let before = raw.version;
             raw = S::upcast(raw);
             if raw.version <= before {
-                return Err(Error::unknown_event(self, "its upcaster did not increase the version"));
+                return Err(self.unreadable(TypeMismatch::because("its upcaster did not increase the version")));
             }
         }
         if raw.version > S::event_version(&raw.event_type) {
-            return Err(Error::unknown_event(self, "it is newer than this program"));
+            return Err(self.unreadable(TypeMismatch::because("it is newer than this program")));
         }
         self.deserialize(&raw)
     }
 
     fn deserialize<E: DeserializeOwned>(&self, raw: &RawEvent) -> Result<E, Error> {
         let tagged = Tagged { raw, next: Part::Type };
-        E::deserialize(MapAccessDeserializer::new(tagged))
-            .map_err(|error| Error::unknown_event(self, &error.to_string()))
+        E::deserialize(MapAccessDeserializer::new(tagged)).map_err(|why| self.unreadable(why))
+    }
+
+    fn unreadable(&self, why: TypeMismatch) -> Error {
+        let RawEvent { event_type, version, .. } = self.raw.clone();
+        ErrorKind::UnreadableEvent { event: self.id.clone(), event_type, version, why }.into()
+    }
+
+    /// An error if a personal field in it cannot be decrypted.
+    pub(crate) fn check_decrypted(&self) -> Result<(), Error> {
+        let Some(field) = &self.undecrypted else { return Ok(()) };
+        Err(Error::damaged(&self.aggregate, format!("`data.{field}` of {} cannot be decrypted", self.id)))
     }
 
     /// A text field of the metadata, such as `timestamp` or `actor.userId`.
@@ -100,7 +113,7 @@ enum Part {
 }
 
 impl<'r> MapAccess<'r> for Tagged<'r> {
-    type Error = serde_json::Error;
+    type Error = TypeMismatch;
 
     fn next_key_seed<K: DeserializeSeed<'r>>(&mut self, seed: K) -> Result<Option<K::Value>, Self::Error> {
         let name = match self.next {
@@ -116,8 +129,11 @@ impl<'r> MapAccess<'r> for Tagged<'r> {
             Part::Type => {
                 self.next = Part::Data;
                 seed.deserialize(self.raw.event_type.as_str().into_deserializer())
+                    .map_err(|error: TypeMismatch| error.inside("eventType"))
             }
-            Part::Data | Part::End => seed.deserialize(&self.raw.data),
+            Part::Data | Part::End => {
+                seed.deserialize(FieldsDeserializer(&self.raw.data)).map_err(|error| error.inside("data"))
+            }
         }
     }
 }

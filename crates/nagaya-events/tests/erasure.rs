@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -11,10 +11,10 @@ use std::{
 use nagaya_design::{Design, check};
 use nagaya_embedded::{EmbeddedStore, Options as Store};
 use nagaya_events::{
-    CommandRequest, Context, Decide, ERASED, Error, Events, EventsOptions, Evolve, Feed, Inspector, Item, Processor,
-    ProcessorOptions, Projection, RecordedEvent,
+    CommandRequest, Context, Decide, ERASED, Error, ErrorKind, Events, EventsOptions, Evolve, Feed, Inspector, Item,
+    Processor, ProcessorOptions, Projection, RecordedEvent, UnparkOutcome,
 };
-use nagaya_store::{Key, Scan, Store as _};
+use nagaya_store::{Key, Scan, Store as _, Value};
 use nagaya_tenancy::{IdGenerator, Nagaya, Principal, Tenant};
 use nagaya_testing::{Call, Fault, InstrumentedStore};
 use serde::{Deserialize, Serialize};
@@ -182,7 +182,11 @@ impl Decide<Send> for Letter {
     fn reply(&self, _: &Send) {}
 }
 
-struct Letters;
+#[derive(Default)]
+struct Letters {
+    /// Whether it refuses letters, with an error that contains their text.
+    refuses: AtomicBool,
+}
 
 impl Projection for Letters {
     fn aggregate_name(&self) -> &str {
@@ -196,6 +200,10 @@ impl Projection for Letters {
     fn apply(&self, before: Option<Map<String, Json>>, event: &RecordedEvent) -> Result<Item, Error> {
         let mut item = before.unwrap_or_default();
         let change = match event.event::<Letter>()? {
+            LetterEvent::Written { text, .. } if self.refuses.load(Ordering::SeqCst) => {
+                let why = format!("{text:?} cannot be shown");
+                return Err(ErrorKind::UnknownEvent { event: event.id.clone(), why }.into());
+            }
             LetterEvent::Written { text, words, .. } => {
                 json!({ "letterId": event.aggregate, "text": text, "words": words, "sent": false })
             }
@@ -216,6 +224,7 @@ struct App {
     store: Arc<EmbeddedStore>,
     nagaya: Nagaya,
     events: Events<Letter>,
+    letters: Arc<Letters>,
     processor: Processor,
 }
 
@@ -232,8 +241,9 @@ impl App {
         let design = design();
         let events = Events::new(&design, "letter", EventsOptions::default()).expect("the aggregate is there");
         let nagaya = Nagaya::open(design, store);
-        let processor = Processor::new(&nagaya, Arc::new(Letters), ProcessorOptions::default()).expect("a processor");
-        App { store: engine, nagaya, events, processor }
+        let letters = Arc::<Letters>::default();
+        let processor = Processor::new(&nagaya, Arc::clone(&letters) as _, ProcessorOptions::default());
+        App { store: engine, nagaya, events, letters, processor: processor.expect("a processor") }
     }
 
     /// Another process on the same data, whose store can fail.
@@ -537,4 +547,129 @@ async fn an_encrypted_value_cannot_be_moved_and_a_key_belongs_to_one_tenant() {
     app.store.write(forged.into()).await.expect("written around the walls");
     let refused = app.events.load(&ann, FIRST_ID).await.expect_err("it does not open");
     assert_eq!(refused.code(), "damaged");
+}
+
+impl App {
+    /// The stored item of a letter's last event, or of the key of a user of family `h-1`.
+    async fn item(&self, partition: String, sort: &str) -> nagaya_store::Item {
+        let mut items = self.store.scan(Scan::table("letters-events")).await.expect("a page").items;
+        let text = |item: &nagaya_store::Item, name| {
+            item.get(name).and_then(|value| value.as_str()).unwrap_or_default().to_owned()
+        };
+        items.retain(|item| text(item, "PK") == partition && text(item, "SK").starts_with(sort));
+        items.sort_by_key(|item| text(item, "SK"));
+        items.pop().expect("it is stored")
+    }
+
+    async fn put(&self, item: nagaya_store::Item) {
+        self.store.write(nagaya_store::Write::put("letters-events", item).into()).await.expect("written directly");
+    }
+
+    /// Makes the encrypted text of the last event of a letter undecryptable.
+    async fn damage_text(&self, id: &str) {
+        let mut item = self.item(format!("LETTER#{id}"), "EVENT#").await;
+        let Some(Value::Map(mut data)) = item.get("data").cloned() else { panic!("{item:?} has no data") };
+        let Some(Value::Map(sealed)) = data.get_mut("text") else { panic!("{data:?} has no sealed text") };
+        sealed.insert("%sealed".to_owned(), Value::from("AAAA"));
+        item.insert("data", Value::Map(data));
+        self.put(item).await;
+    }
+
+    /// The letters of all families as they are listed, as family, id and text.
+    async fn listed(&self) -> Vec<(String, String)> {
+        let mut listed = Vec::new();
+        for (home, user) in [("h-1", "ann"), ("h-2", "bob")] {
+            for id in [FIRST_ID, SECOND_ID] {
+                if let Ok(letter) = self.tenant(home, user).get("letter", &[id]).await {
+                    listed.push((home.to_owned(), letter.text("text").unwrap_or_default().to_owned()));
+                }
+            }
+        }
+        listed
+    }
+
+    async fn parked(&self) -> Vec<(String, u64, String)> {
+        let letters = self.processor.dead_letters().await.expect("letters");
+        letters.into_iter().map(|letter| (letter.tenant, letter.version, letter.error)).collect()
+    }
+}
+
+fn pair(home: &str, text: &str) -> (String, String) {
+    (home.to_owned(), text.to_owned())
+}
+
+/// Proves the going-on part of T11, in a step.
+#[tokio::test]
+async fn an_event_whose_key_is_damaged_is_parked_and_letters_of_others_are_listed() {
+    let app = App::open().await;
+    app.write("h-1", "ann", FIRST_ID, "Dear Bob").await;
+    app.project_all().await;
+    app.write("h-1", "ann", FIRST_ID, "Dear Cat").await;
+    app.write("h-2", "bob", SECOND_ID, "Dear Ann").await;
+    let key = app.item("HOME#h-1".to_owned(), "KEY#ann").await;
+    app.put(key.clone().with("key", "no key")).await;
+    app.project_all().await;
+    assert_eq!(app.listed().await, [pair("h-1", "Dear Bob"), pair("h-2", "Dear Ann")]);
+    let parked = app.parked().await;
+    assert_eq!((parked.len(), parked[0].0.as_str(), parked[0].1), (1, "h-1", 2));
+    assert!(parked[0].2.contains("`data.words` of ") && parked[0].2.ends_with("cannot be decrypted"), "{parked:?}");
+
+    // With the key again it is applied.
+    app.put(key).await;
+    let letter = app.processor.dead_letters().await.expect("letters").remove(0);
+    assert_eq!(app.processor.retry(&letter).await.expect("tried"), UnparkOutcome::UpToDate);
+    assert_eq!(app.listed().await, [pair("h-1", "Dear Cat"), pair("h-2", "Dear Ann")]);
+}
+
+/// Proves the going-on part of T11, where all events are read: after a gap, in a rebuild, a check and a repair.
+#[tokio::test]
+async fn a_text_that_cannot_be_decrypted_is_parked_in_catch_up_and_rebuild() {
+    let app = App::open().await;
+    for text in ["Dear Bob", "Dear Cat"] {
+        app.write("h-1", "ann", FIRST_ID, text).await;
+    }
+    app.write("h-2", "bob", SECOND_ID, "Dear Ann").await;
+    app.damage_text(FIRST_ID).await;
+    // The first step reads all events.
+    app.project_all().await;
+    let expected = [pair("h-1", "Dear Bob"), pair("h-2", "Dear Ann")];
+    assert_eq!(app.listed().await, expected);
+    assert_eq!(app.parked().await.iter().map(|(home, at, _)| (home.as_str(), *at)).collect::<Vec<_>>(), [("h-1", 2)]);
+
+    let built = app.processor.rebuild(&|_| {}).await.expect("it is built");
+    assert_eq!((built.is_consistent(), built.parked, built.mismatch_count), (false, 1, 0));
+    let verified = app.processor.verify(None).await.expect("it is checked");
+    assert_eq!((verified.is_consistent(), verified.parked), (false, 1));
+    assert_eq!(app.processor.repair("h-1", &|_| {}).await.expect("nothing to do"), 0);
+    // A command on the letter is refused, and one on another is not.
+    assert_eq!(app.text(FIRST_ID).await.expect_err("it is unreadable").code(), "damaged");
+    app.write("h-2", "bob", SECOND_ID, "Dear Eve").await;
+    app.project_all().await;
+    assert_eq!(app.listed().await, [pair("h-1", "Dear Bob"), pair("h-2", "Dear Eve")]);
+}
+
+/// An item that was built before its event was damaged is reported, and nothing fails.
+#[tokio::test]
+async fn an_event_that_is_damaged_after_it_was_applied_is_found_by_a_check() {
+    let app = App::open().await;
+    app.write("h-1", "ann", FIRST_ID, "Dear Bob").await;
+    app.project_all().await;
+    app.damage_text(FIRST_ID).await;
+    let verified = app.processor.verify(None).await.expect("it is checked");
+    assert_eq!((verified.is_consistent(), verified.mismatch_count), (false, 1));
+    assert_eq!(app.processor.repair("h-1", &|_| {}).await.expect("nothing to do"), 0);
+    assert_eq!(app.listed().await, [pair("h-1", "Dear Bob")]);
+}
+
+/// Proves the events part of C20: what is encrypted in an event is not in clear in the record of its failure.
+#[tokio::test]
+async fn a_dead_letter_contains_no_decrypted_value() {
+    let app = App::open().await;
+    app.letters.refuses.store(true, Ordering::SeqCst);
+    app.write("h-1", "ann", FIRST_ID, "Dear Bob").await;
+    app.project_all().await;
+    let parked = app.parked().await;
+    assert_eq!(parked.len(), 1);
+    assert!(parked[0].2.contains("the projection failed with `unknown_event`"), "{parked:?}");
+    assert!(!app.stored_text().await.contains("Dear Bob"));
 }

@@ -1,6 +1,7 @@
 //! Request bodies of custom routes as structs, whose fields take the values of entity fields.
 
 use nagaya_design::{Design, Field, FieldError};
+use nagaya_tenancy::read_fields;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value as Json, json};
 
@@ -46,7 +47,7 @@ impl Call {
     /// allow; the problem lists all of them.
     pub fn parse_body<B: RequestBody>(&self) -> Result<B, Problem> {
         // The design has checked the values, so this fails only if the struct does not fit the design.
-        serde_json::from_value(self.checked_body(B::ENTITY, B::FIELDS)?.into())
+        read_fields(&self.checked_body(B::ENTITY, B::FIELDS)?)
             .map_err(|error| Problem::internal().with_cause(error.to_string()))
     }
 

@@ -7,6 +7,7 @@ mod compiled;
 mod error;
 mod expected;
 mod handles;
+mod ids;
 mod key_set;
 mod log_names;
 mod principal;
@@ -21,6 +22,7 @@ mod state;
 mod subscription;
 mod tables;
 mod tenancy;
+mod type_mismatch;
 mod typed;
 mod values;
 mod write;
@@ -29,6 +31,7 @@ pub use self::{
     error::{Error, ErrorKind},
     expected::Expected,
     handles::{Operator, TenancyFuture, Tenant, Visitor},
+    ids::IdGenerator,
     key_set::{KeySet, SecretKey, key_id},
     log_names::log_hash,
     principal::Principal,
@@ -39,7 +42,7 @@ pub use self::{
     record::Record,
     retry::Retry,
     session::{MIN_REASON_CHARS, is_reason},
-    settings::{DEFAULT_AUDIT_RETENTION_DAYS, IdGenerator, Settings},
+    settings::{DEFAULT_AUDIT_RETENTION_DAYS, Settings},
     side_record::{RecordOwner, SideRecord},
     subscription::{
         ChangeSource, Delivery, ItemChange, ItemChangePage, ScanPage, Subscription, SubscriptionOptions,
@@ -47,6 +50,7 @@ pub use self::{
     },
     tables::table_specs,
     tenancy::Nagaya,
+    type_mismatch::{FieldsDeserializer, TypeMismatch, read_fields},
     typed::{Entity, TypedItems, TypedPage},
     write::{ArchiveStep, AuditArchiver, ChangeSet, LogEntry},
 };

@@ -7,7 +7,7 @@ use nagaya_store::{Item, Value};
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::{Map, Value as Json};
 
-use crate::{Error, compiled::CompiledEntity, values};
+use crate::{Error, compiled::CompiledEntity, type_mismatch::read_fields, values};
 
 /// An item of an entity: its fields, without secrets and without the attributes that the layer adds.
 #[derive(Clone)]
@@ -142,10 +142,9 @@ impl Record {
         self.added().fold(stored, |sum, (name, value)| fold(fold(sum, name.as_bytes()), value.to_string().as_bytes()))
     }
 
-    /// Its fields as a type of the caller.
+    /// Its fields as a type of the caller. The error names path and type of what does not fit, and no value.
     pub fn deserialize<T: serde::de::DeserializeOwned>(&self) -> Result<T, Error> {
-        let problem = |error: serde_json::Error| Error::problem(self.entity(), format!("cannot be read: {error}"));
-        serde_json::from_value(Json::Object(self.to_json())).map_err(problem)
+        read_fields(&self.to_json()).map_err(|error| Error::problem(self.entity(), format!("cannot be read: {error}")))
     }
 
     pub(crate) fn item(&self) -> &Item {

@@ -1,16 +1,11 @@
 //! Settings: names of tables, time, ids, keys.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use nagaya_design::{Design, Table};
 use nagaya_store::Clock;
 
-use crate::key_set::KeySet;
+use crate::{ids::IdGenerator, key_set::KeySet};
 
 /// Days that entries of the operator log are kept by default: a year, and time to look at it.
 pub const DEFAULT_AUDIT_RETENTION_DAYS: u64 = 400;
@@ -96,57 +91,5 @@ impl fmt::Debug for Settings {
         let Settings { base, prefix, attempts, .. } = self;
         let mut shown = f.debug_struct("Settings");
         shown.field("base", base).field("prefix", prefix).field("attempts", attempts).finish_non_exhaustive()
-    }
-}
-
-/// A generator of ids from 128 random bits each.
-#[derive(Clone)]
-pub struct IdGenerator(Arc<dyn Fn() -> u128 + Send + Sync>);
-
-impl fmt::Debug for IdGenerator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Ids")
-    }
-}
-
-impl IdGenerator {
-    /// Random bits from the operating system.
-    pub fn random() -> Self {
-        IdGenerator::new(|| {
-            let mut bits = [0; 16];
-            // Without random bits every id could be guessed.
-            getrandom::fill(&mut bits).expect("the operating system gives random bits");
-            u128::from_be_bytes(bits)
-        })
-    }
-
-    /// Bits from a function, for tests.
-    pub fn new(bits: impl Fn() -> u128 + Send + Sync + 'static) -> Self {
-        IdGenerator(Arc::new(bits))
-    }
-
-    /// Counted up from 1, for tests.
-    pub fn sequential() -> Self {
-        let next = Mutex::new(0_u128);
-        IdGenerator::new(move || {
-            let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
-            *next += 1;
-            *next
-        })
-    }
-
-    /// 128 bits.
-    pub(crate) fn bits(&self) -> u128 {
-        (self.0)()
-    }
-
-    /// A UUID.
-    pub fn uuid(&self) -> String {
-        uuid::Builder::from_random_bytes(self.bits().to_be_bytes()).into_uuid().to_string()
-    }
-
-    /// A ULID of this moment (milliseconds since 1970).
-    pub fn ulid(&self, millis: i64) -> String {
-        ulid::Ulid::from_parts(u64::try_from(millis).unwrap_or(0), self.bits()).to_string()
     }
 }

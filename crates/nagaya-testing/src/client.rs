@@ -133,7 +133,6 @@ impl<'s> Client<'s> {
     /// Sends GET requests until the response is as expected: indexes and projections may lag behind.
     #[track_caller]
     pub fn get_until(&self, path: &str, expected: impl Fn(&Response) -> bool) -> Response {
-        self.server.clock.advance(self.server.http.step);
         let mut response = self.request("GET", path, None);
         for _ in 0..400 {
             if expected(&response) {
@@ -146,9 +145,8 @@ impl<'s> Client<'s> {
         panic!("{path} does not become as expected: {:#}", response.body);
     }
 
-    /// Moves the clock, sends a request, and tells the observer.
+    /// Sends a request, and tells the observer.
     pub fn send(&self, method: &str, path: &str, body: Option<&Json>) -> Response {
-        self.server.clock.advance(self.server.http.step);
         let response = self.request(method, path, body);
         self.observe(method, path, body, &response);
         response

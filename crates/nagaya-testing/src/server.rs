@@ -45,8 +45,6 @@ pub struct TestServer {
 pub(crate) struct ClientSettings {
     pub(crate) agent: ureq::Agent,
     pub(crate) path_prefix: &'static str,
-    /// How far each request moves the clock.
-    pub(crate) step: Duration,
     pub(crate) observer: Option<Observer>,
 }
 
@@ -63,7 +61,6 @@ pub struct TestServerBuilder {
     configure: Box<dyn FnOnce(&mut Server)>,
     makes_tables: bool,
     path_prefix: &'static str,
-    step: Duration,
     observer: Option<Observer>,
 }
 
@@ -73,8 +70,8 @@ impl TestServer {
         TestServer::builder(system).start()
     }
 
-    /// Serves a system with what differs from the default: a store in memory and its tables, a clock that each request moves
-    /// by 7 ms, default limits except for the rate of a tenant.
+    /// Serves a system with what differs from the default: a store in memory and its tables, a clock that only the test moves,
+    /// default limits except for the rate of a tenant.
     pub fn builder(system: System) -> TestServerBuilder {
         TestServerBuilder {
             system,
@@ -86,7 +83,6 @@ impl TestServer {
             configure: Box::new(|_| ()),
             makes_tables: true,
             path_prefix: "",
-            step: Duration::from_millis(7),
             observer: None,
         }
     }
@@ -223,12 +219,6 @@ impl TestServerBuilder {
         TestServerBuilder { path_prefix, ..self }
     }
 
-    /// Each request moves the clock by this much.
-    #[must_use]
-    pub fn clock_step(self, step: Duration) -> Self {
-        TestServerBuilder { step, ..self }
-    }
-
     /// Tells every request of [`Client::send`] and its response.
     #[must_use]
     pub fn observer(self, observer: impl Fn(&Exchange<'_>) + Send + Sync + 'static) -> Self {
@@ -283,7 +273,6 @@ impl TestServerBuilder {
         let http = ClientSettings {
             agent: ureq::Agent::new_with_config(agent.build()),
             path_prefix: self.path_prefix,
-            step: self.step,
             observer: self.observer,
         };
         TestServer {

@@ -1,6 +1,7 @@
 //! The list of todos, a projection of their events.
 
 use nagaya_events::{Error, ErrorKind, Item, Projection, RecordedEvent};
+use nagaya_tenancy::{TypeMismatch, read_fields};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
@@ -37,11 +38,9 @@ impl Projection for List {
     }
 
     fn apply(&self, before: Option<Map<String, Json>>, event: &RecordedEvent) -> Result<Item, Error> {
-        let unreadable = |error: serde_json::Error| {
-            let why = format!("its item in the list cannot be read: {error}");
-            Error::from(ErrorKind::Damaged { aggregate: event.aggregate.clone(), why })
-        };
-        let mut todo = ListedTodo::deserialize(Json::Object(before.unwrap_or_default())).map_err(unreadable)?;
+        let damaged = |why: String| Error::from(ErrorKind::Damaged { aggregate: event.aggregate.clone(), why });
+        let unreadable = |error: TypeMismatch| damaged(format!("its item in the list cannot be read: {error}"));
+        let mut todo: ListedTodo = read_fields(&before.unwrap_or_default()).map_err(unreadable)?;
         match event.event::<Todo>()? {
             TodoEvent::TodoCreated { title } => (todo.todo_id, todo.title) = (event.aggregate.clone(), title),
             TodoEvent::TodoTitleChanged { title } => todo.title = title,
@@ -55,7 +54,9 @@ impl Projection for List {
         todo.version = event.version;
         todo.last_event_id.clone_from(&event.id);
         todo.updated_at = event.metadata_text("timestamp").unwrap_or_default().to_owned();
-        let Json::Object(item) = serde_json::to_value(todo).map_err(unreadable)? else { return Ok(None) };
+        let Json::Object(item) = serde_json::to_value(todo).map_err(|error| damaged(error.to_string()))? else {
+            return Ok(None);
+        };
         Ok(Some(item))
     }
 }

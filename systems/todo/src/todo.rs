@@ -122,6 +122,8 @@ pub struct TodoView {
     pub title: String,
     /// Whether it is done.
     pub completed: bool,
+    /// Its note.
+    pub note: Option<Note>,
 }
 
 impl Todo {
@@ -185,7 +187,7 @@ impl Decide<Command> for Todo {
     }
 
     fn reply(&self, _: &Command) -> TodoView {
-        TodoView { title: self.title.clone(), completed: self.completed }
+        TodoView { title: self.title.clone(), completed: self.completed, note: self.note.clone() }
     }
 }
 

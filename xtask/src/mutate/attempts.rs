@@ -29,7 +29,7 @@ const START: Duration = Duration::from_millis(200);
 const RECENT: usize = 20;
 /// How many tests are likely to notice a mutant.
 const LIKELY: usize = 20;
-/// The time of a test that is tried last.
+/// The time from which on a test of another package is tried last.
 const SLOW: Duration = Duration::from_secs(4);
 /// How many tests are tried one by one.
 const ONE_BY_ONE: usize = 8;
@@ -43,6 +43,13 @@ pub(crate) struct Test {
     name: String,
     time: Duration,
     reached: Vec<usize>,
+}
+
+impl Test {
+    /// Whether it has to notice the mutants of a file.
+    fn guards(&self, file: &str) -> bool {
+        self.executable.guards.iter().any(|folder| file.starts_with(folder))
+    }
 }
 
 /// How a run of a test ended.
@@ -122,8 +129,7 @@ fn reaching<'t>(mutants: &[&Mutant], tests: &'t [Test]) -> BTreeMap<usize, Vec<&
             let count = counts.get(file).copied().unwrap_or_default();
             let promise = count * count / test.reached.len() as f64 / (START + test.time).as_secs_f64();
             // Tests of other packages reach many mutants of a layer below them, and notice few.
-            let is_guard = test.executable.guards.iter().any(|folder| file.starts_with(folder));
-            promising.entry(mutant).or_default().push((is_guard, promise, test));
+            promising.entry(mutant).or_default().push((test.guards(file), promise, test));
         }
     }
     let in_order = |mut tests: Vec<(bool, f64, &'t Test)>| {
@@ -136,7 +142,7 @@ fn reaching<'t>(mutants: &[&Mutant], tests: &'t [Test]) -> BTreeMap<usize, Vec<&
 /// The tests that are tried.
 #[derive(Clone, Copy)]
 enum Which {
-    /// At most [`LIKELY`] fast ones.
+    /// At most [`LIKELY`] that are fast or of the package itself.
     Likely,
     /// All others that reach the mutant.
     Others,
@@ -176,16 +182,18 @@ impl<'m, 't> Attempts<'m, 't> {
 
     fn tests(&self, mutant: &Mutant, which: Which) -> Vec<&'t Test> {
         let all = self.reaching.get(&mutant.id).into_iter().flatten().copied();
-        let (mut fast, slow): (Vec<&Test>, Vec<&Test>) = all.partition(|test| test.time < SLOW);
+        // A slow test of the package itself still notices more than fast ones of others.
+        let may_be_likely = |test: &&Test| test.time < SLOW || test.guards(mutant.file());
+        let (mut likely, slow): (Vec<&Test>, Vec<&Test>) = all.partition(may_be_likely);
         let noticed = lock(&self.noticed).get(mutant.file()).cloned().unwrap_or_default();
         match which {
             Which::Likely => {
-                fast.truncate(LIKELY);
+                likely.truncate(LIKELY);
                 let recent = |test: &&Test| noticed.iter().position(|one| std::ptr::eq(*one, *test));
-                fast.sort_by_key(|test| recent(test).unwrap_or(noticed.len()));
-                fast
+                likely.sort_by_key(|test| recent(test).unwrap_or(noticed.len()));
+                likely
             }
-            Which::Others => fast.into_iter().skip(LIKELY).chain(slow).collect(),
+            Which::Others => likely.into_iter().skip(LIKELY).chain(slow).collect(),
         }
     }
 

@@ -123,6 +123,7 @@ mod tests {
             raw: RawEvent { event_type: "Changed".to_owned(), version: 1, data: serde_json::Map::new() },
             metadata: metadata.as_object().cloned().unwrap_or_default(),
             erased: false,
+            undecrypted: None,
         }
     }
 

@@ -233,7 +233,7 @@ async fn retry_or_drop(
 fn text(found: &FoundDeadLetter) -> String {
     let FoundDeadLetter { projection, letter, .. } = found;
     format!(
-        "{} of {}: `{}` is blocked at version {}, {} ({})\n  {}\n  parked {} after {}\n",
+        "{} of {}: `{}` is blocked at version {}, {} ({})\n  {}\n  parked {} after {}{}\n",
         without_control_chars(&letter.aggregate),
         without_control_chars(&letter.tenant),
         projection.entity(),
@@ -243,6 +243,7 @@ fn text(found: &FoundDeadLetter) -> String {
         without_control_chars(&letter.error),
         instant(letter.parked_at),
         counted(letter.attempts, "attempt"),
+        letter.next_attempt.map(|next| format!(", the next at {}", instant(next))).unwrap_or_default(),
     )
 }
 
@@ -258,5 +259,6 @@ fn json(found: &FoundDeadLetter) -> Json {
         "error": letter.error,
         "attempts": letter.attempts,
         "parkedAt": instant(letter.parked_at),
+        "nextAttemptAt": letter.next_attempt.map(instant),
     })
 }

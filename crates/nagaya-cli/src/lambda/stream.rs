@@ -32,7 +32,11 @@ pub(super) async fn run(nagaya: &Nagaya, system: System) -> anyhow::Result<()> {
     let intake = StreamProcessor { inspector, follower, processors };
     let handler = service_fn(|event: LambdaEvent<Event>| {
         let intake = &intake;
-        async move { Ok::<_, lambda_runtime::Error>(intake.apply_records(event.payload.records).await) }
+        async move {
+            let response = intake.apply_records(event.payload.records).await;
+            intake.retry_due().await;
+            Ok::<_, lambda_runtime::Error>(response)
+        }
     });
     lambda_runtime::run(handler).await.map_err(|error| anyhow::anyhow!("the runtime of Lambda failed: {error}"))
 }
@@ -78,6 +82,15 @@ impl StreamProcessor {
             })
             .collect();
         response
+    }
+
+    /// Tries parked events again that are due. There is no background work between calls.
+    async fn retry_due(&self) {
+        for processor in &self.processors {
+            if let Err(error) = processor.retry_due().await {
+                tracing::warn!(%error, "failed events cannot be tried again");
+            }
+        }
     }
 
     /// The event that a record is about; `None` for other items of the table.

@@ -112,7 +112,7 @@ impl ItemBuilder<'_> {
         let bits = if is_set_by_tenancy(self.task.entity, field) { self.bits } else { self.rng.bits() };
         let ids = IdGenerator::new(move || bits);
         let id = match field.field_type {
-            FieldType::Uuid => ids.uuid(),
+            FieldType::Uuid => ids.uuid(self.moment),
             _ => ids.ulid(self.moment),
         };
         format!("{}{id}", field.prefix()).into()

@@ -107,6 +107,7 @@ fn the_number_of_metrics_of_all_systems_is_bounded() {
             r#"nagaya_token_revocations{system="todo"} 0"#,
             r#"nagaya_follower_lag_seconds{follower="todo",system="todo"} "#,
             r#"nagaya_follower_dead_letters{follower="todo",system="todo"} 0"#,
+            r#"nagaya_follower_oldest_dead_letter_seconds{follower="todo",system="todo"} 0"#,
             r#"nagaya_follower_lag_seconds{follower="counts_and_search",system="kondate"} "#,
             r#"nagaya_requests_total{system="todo",method="POST",route="/todo/todos",status="2xx"} 1"#,
         ];

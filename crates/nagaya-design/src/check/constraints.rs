@@ -66,11 +66,9 @@ fn unique_kept(design: &Design, entity: &Entity, unique: &UniqueConstraint, diag
         let message = format!("`{}` belongs to no tenant, so it cannot be unique within one", entity.name);
         codes::UNIQUE_NOT_KEPT.report(diagnostics, &unique.span, message).help("write `within = \"all\"`");
     }
-    let key: Vec<_> = entity.id_fields();
-    let tenant_only = key.is_empty();
-    if !key.is_empty() && key.iter().all(|path| unique.fields.iter().any(|field| field == path))
-        || tenant_only && unique.within_tenant
-    {
+    let is_field = |path: &str| unique.fields.iter().any(|field| field == path);
+    let is_of_tenant = entity.wall == Wall::Key && !entity.tenant.as_deref().is_some_and(is_field);
+    if (unique.within_tenant || !is_of_tenant) && entity.id_fields().into_iter().all(is_field) {
         let message = "the key already makes this unique";
         codes::UNIQUE_NOT_KEPT.report(diagnostics, &unique.span, message).help("remove the constraint");
     }

@@ -10,6 +10,7 @@ mod constraints;
 mod engines;
 mod keys;
 mod limits;
+mod paging;
 mod routes;
 mod schema;
 mod shared_partitions;
@@ -35,6 +36,7 @@ fn check_with(
     walls::check(design, source, languages, diagnostics);
     keys::check(design, diagnostics);
     conditions::check(design, source, diagnostics);
+    paging::check(design, diagnostics);
     shared_partitions::check(design, diagnostics);
     collisions::check(design, languages, diagnostics);
     constraints::check(design, diagnostics);

@@ -14,9 +14,7 @@ pub(super) fn check(design: &Design, diagnostics: &mut Vec<Diagnostic>) {
             if field.readonly && design.is_created_by_callers(at) {
                 can_be_set(entity, field, diagnostics);
             }
-            if field.since_text.is_some() {
-                since(design, at, field, diagnostics);
-            }
+            since(design, at, field, diagnostics);
             inner(field, diagnostics);
         }
     }
@@ -41,6 +39,7 @@ fn can_be_set(entity: &Entity, field: &Field, diagnostics: &mut Vec<Diagnostic>)
 
 /// A `since` field has to be optional and mutable, and cannot have another purpose.
 fn since(design: &Design, at: usize, field: &Field, diagnostics: &mut Vec<Diagnostic>) {
+    let Some(text) = &field.since_text else { return };
     let entity = &design.entities[at];
     let name = &field.name;
     let soft = entity.soft_delete.as_ref();
@@ -70,7 +69,7 @@ fn since(design: &Design, at: usize, field: &Field, diagnostics: &mut Vec<Diagno
             .find(|path| follows(path) || managed(path))
             .map(|path| (format!("`{name}` cannot depend on `{path}`, which is set after it"), "use other fields"))
     };
-    if let (Some((message, help)), Some(text)) = (wrong, &field.since_text) {
+    if let Some((message, help)) = wrong {
         codes::BAD_SINCE.report(diagnostics, &text.span, message).help(help);
     }
 }

@@ -266,6 +266,11 @@ impl Entity {
         self.key.partition.fields().chain(self.key.sort.fields()).any(|each| each == path)
     }
 
+    /// Whether a field, or a map that it is in, cannot change.
+    pub fn is_immutable(&self, path: &str) -> bool {
+        field::is_marked(&self.fields, path, |field| field.immutable)
+    }
+
     /// The paths of its personal fields.
     pub fn personal_fields(&self) -> Vec<String> {
         field::paths(&self.fields, &|field| field.personal)

@@ -133,6 +133,14 @@ impl Design {
         }
     }
 
+    /// The fields that an access pattern sorts by and that can change: an item moves in the list when one does.
+    pub fn moving_fields(&self, access: &AccessPattern) -> Vec<String> {
+        let entity = &self.entities[access.entity];
+        let key = self.key_of_access(access).1;
+        let changes = |path: &&str| !entity.is_key_field(path) && !entity.is_immutable(path);
+        key.sort.fields().skip(access.fixed).filter(changes).map(str::to_owned).collect()
+    }
+
     /// The wall of an access pattern.
     pub fn wall_of(&self, access: &AccessPattern) -> Wall {
         let entity = &self.entities[access.entity];

@@ -1,5 +1,6 @@
 //! Building the events to store from those that a domain has decided on.
 
+use nagaya_design::{DefaultValue, Field, FieldError};
 use serde_json::{Map, Value as Json};
 
 use crate::{Context, Error, ErrorKind, Evolve, RawEvent, RecordedEvent, chain, event_id, layout::Layout};
@@ -38,12 +39,15 @@ impl EventBuilder<'_> {
         let known = layout.types.iter().find(|known| known.name == event_type);
         let known = known.ok_or_else(|| invalid(&format!("the design has no event `{event_type}`")))?;
         for field in &known.fields {
-            if let (None, Some(nagaya_design::DefaultValue::Constant(value))) = (data.get(&field.name), &field.default)
-            {
+            if let (None, Some(DefaultValue::Constant(value))) = (data.get(&field.name), &field.default) {
                 data.insert(field.name.clone(), value.clone());
             }
         }
-        let mut problems = Vec::new();
+        let is_missing = |field: &&Field| !field.optional && field.default.is_none() && !data.contains_key(&field.name);
+        let missing = known.fields.iter().filter(is_missing);
+        let mut problems: Vec<_> = missing
+            .map(|field| FieldError { path: format!("data.{}", field.name), message: "is missing".to_owned() })
+            .collect();
         for (name, value) in &data {
             match known.fields.iter().find(|field| field.name == *name) {
                 Some(field) => field.check(value, &format!("data.{name}"), &mut problems),
@@ -63,6 +67,7 @@ impl EventBuilder<'_> {
             raw,
             metadata: Map::new(),
             erased: false,
+            undecrypted: None,
         };
         self.add_metadata(&mut recorded);
         Ok(recorded)

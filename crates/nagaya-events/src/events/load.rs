@@ -102,6 +102,21 @@ pub(crate) async fn read_events(
     tenant: &Tenant,
     id: &str,
     range: (Option<&str>, Option<&str>),
+    mut on_event: impl FnMut(RecordedEvent) -> Result<(), Error> + Send,
+) -> Result<(), Error> {
+    let on_event = |event: RecordedEvent| {
+        event.check_decrypted()?;
+        on_event(event)
+    };
+    read_pages(layout, tenant, id, range, true, on_event).await
+}
+
+/// The same for projections: an event that cannot be decrypted is an event that they cannot apply.
+pub(crate) async fn read_events_to_apply(
+    layout: &Layout,
+    tenant: &Tenant,
+    id: &str,
+    range: (Option<&str>, Option<&str>),
     on_event: impl FnMut(RecordedEvent) -> Result<(), Error> + Send,
 ) -> Result<(), Error> {
     read_pages(layout, tenant, id, range, true, on_event).await
@@ -149,7 +164,7 @@ async fn read_pages(
             }
         }
         if decrypt && layout.keys.is_some() {
-            seal::open(layout, tenant, &mut events).await?;
+            seal::open_if_possible(layout, tenant, &mut events).await?;
         }
         // The events before an unreadable one are valid.
         events.into_iter().try_for_each(&mut on_event)?;

@@ -5,8 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use nagaya_tenancy::{ChangeSet, Record, RecordOwner, Retry, Tenant};
 use serde_json::{Map, Value as Json};
 
-use super::{Checkpoint, Processor, checkpoint::BlockedEvent};
-use crate::{Error, ErrorKind, Item, RecordedEvent, error::is_lost_race, event_id, events::read_events, seal};
+use super::{
+    Checkpoint, Processor,
+    checkpoint::{BlockedEvent, NEXT_ATTEMPT_FIELD},
+};
+use crate::{Error, ErrorKind, Item, RecordedEvent, error::is_lost_race, event_id, events::read_events_to_apply, seal};
 
 /// How often a write is repeated that loses races.
 const MAX_ATTEMPTS: usize = 100;
@@ -67,7 +70,7 @@ impl Processor {
         mut arrived: Vec<RecordedEvent>,
         mut unpark: Option<Unpark>,
     ) -> Result<(AdvanceState, Option<Item>), Error> {
-        let (mut failures, mut at_most) = (0, usize::MAX);
+        let mut at_most = usize::MAX;
         let (mut retry, mut lost_race) = (Retry::new(MAX_ATTEMPTS), false);
         loop {
             let checkpoint = self.read_checkpoint(tenant, id).await?;
@@ -137,17 +140,13 @@ impl Processor {
                 }
             }
             let Some((event, error)) = blocked else { return Ok((AdvanceState::UpToDate, None)) };
-            failures += 1;
-            if failures < self.options.attempts {
-                tokio::time::sleep(self.options.backoff * (1 << (failures - 1).min(10))).await;
-                continue;
-            }
+            // Parked at once: what is tried again later does not hold up other aggregates.
             let checkpoint = self.read_checkpoint(tenant, id).await?;
             let may_park = checkpoint.parked.as_ref().is_none_or(|parked| {
                 unpark.is_some_and(|unpark| unpark.version == parked.version && parked.version == event.version)
             });
             if checkpoint.version + 1 == event.version && may_park {
-                match self.park(tenant, id, &checkpoint, &event, &error, failures).await {
+                match self.park(tenant, id, &checkpoint, &event, &error).await {
                     Ok(()) => return Ok((AdvanceState::Parked, None)),
                     Err(error) if is_lost_race(&error) => {}
                     Err(error) => return Err(error.into()),
@@ -173,7 +172,7 @@ impl Processor {
         arrived.dedup_by_key(|event| event.version);
         let complete = arrived.iter().zip(checkpoint.version + 1..).all(|(event, version)| event.version == version);
         if complete && any {
-            seal::open(&self.layout, tenant, &mut arrived).await?;
+            seal::open_if_possible(&self.layout, tenant, &mut arrived).await?;
             return Ok(Pending { events: arrived, blocked: None });
         }
         let from = checkpoint.last.as_deref().map(event_id::after);
@@ -181,7 +180,7 @@ impl Processor {
         let mut events: Vec<RecordedEvent> = Vec::new();
         let mut missing = None;
         let range = (from.as_deref(), until.as_deref());
-        let read = read_events(&self.layout, tenant, id, range, |event| {
+        let read = read_events_to_apply(&self.layout, tenant, id, range, |event| {
             let expected = events.last().map_or(checkpoint.version, |last| last.version) + 1;
             if missing.is_none() && event.version > expected {
                 missing = Some(Error::damaged(id, format!("version {} is where {expected} should be", event.version)));
@@ -231,8 +230,19 @@ impl Processor {
 
     /// The item after an event. A projection that panics does not stop the other aggregates.
     pub(crate) fn apply(&self, before: Item, event: &RecordedEvent) -> Result<Item, Error> {
+        event.check_decrypted()?;
         let applied = catch_unwind(AssertUnwindSafe(|| self.projection.apply(before, event)));
-        applied.unwrap_or_else(|_| Err(Error::unknown_event(event, "the projection panicked")))
+        let applied = applied.unwrap_or_else(|_| Err(Error::unknown_event(event, "the projection panicked")));
+        applied.map_err(|error| match error.kind() {
+            ErrorKind::UnreadableEvent { .. } => error,
+            // The text is the projection's own, and may contain what is encrypted in the events.
+            _ if self.layout.keys.is_some() => {
+                let why =
+                    format!("the projection failed with `{}`; the text is not kept with encrypted data", error.code());
+                Error::unknown_event(event, &why)
+            }
+            _ => error,
+        })
     }
 
     /// The fields of an item that come from its projection: all but the tenant.
@@ -288,22 +298,32 @@ impl Processor {
         checkpoint: &Checkpoint,
         blocked: &BlockedEvent,
         error: &Error,
-        attempts: u32,
     ) -> Result<(), nagaya_tenancy::Error> {
-        let parked = checkpoint.parked(blocked, &error.to_string(), attempts, self.nagaya.clock().millis());
+        let now = self.nagaya.clock().millis();
+        let parked = checkpoint.parked(blocked, &error.to_string(), now, |attempts| self.next_attempt(attempts, now));
         let name = self.parked_name(tenant, id);
         let read = tenant.side_record(self.projection.entity(), RecordOwner::System, &name).await?;
         let mut fields = parked.parked.as_ref().map(|parked| parked.fields.clone()).unwrap_or_default();
+        let is_last = !fields.contains_key(NEXT_ATTEMPT_FIELD);
         fields.insert("tenant".to_owned(), (*tenant.principal().tenant).into());
         fields.insert("aggregateId".to_owned(), id.into());
         let set = self.add_checkpoint_write(tenant.change_set(), id, &parked);
         set.side_record(self.projection.entity(), RecordOwner::System, &name, Some(fields), read.as_ref())
             .commit()
             .await?;
-        tracing::error!(
-            projection = self.projection.entity(), aggregate = id, event = blocked.event, %error,
-            "an event cannot be applied; its aggregate is parked"
-        );
+        self.failed_attempt();
+        let projection = self.projection.entity();
+        if is_last {
+            tracing::error!(
+                projection, aggregate = id, event = blocked.event, %error,
+                "an event cannot be applied; its aggregate is parked"
+            );
+        } else {
+            tracing::warn!(
+                projection, aggregate = id, event = blocked.event, %error,
+                "an event cannot be applied; it is tried again while its aggregate waits"
+            );
+        }
         Ok(())
     }
 }

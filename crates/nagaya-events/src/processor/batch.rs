@@ -2,7 +2,11 @@
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-use futures_util::{StreamExt as _, future::BoxFuture, stream};
+use futures_util::{
+    StreamExt as _,
+    future::{BoxFuture, join, try_join_all},
+    stream,
+};
 use nagaya_tenancy::{Record, Tenant};
 
 use super::{AdvanceState, Checkpoint, Processor};
@@ -155,10 +159,11 @@ impl Processor {
                 Err(events) => alone.push((id, events)),
             }
         }
-        let mut outcomes = self.write_prepared(tenant.clone(), ready).await?;
-        for (id, events) in alone {
-            outcomes.push(self.advance_alone(&tenant, id, events).await?);
-        }
+        // Those that fail do not wait for each other, and the others do not wait for them.
+        let alone = alone.into_iter().map(|(id, events)| self.advance_alone(&tenant, id, events));
+        let (written, alone) = join(self.write_prepared(tenant.clone(), ready), try_join_all(alone)).await;
+        let mut outcomes = written?;
+        outcomes.extend(alone?);
         Ok(outcomes)
     }
 
@@ -181,9 +186,8 @@ impl Processor {
             Err(error) if is_lost_race(&error) || error.is_permanent() || events.len() > 1 => outcomes.clear(),
             Err(error) => return Err(error.into()),
         }
-        for (id, events) in events {
-            outcomes.push(self.advance_alone(&tenant, id, events).await?);
-        }
+        let alone = events.into_iter().map(|(id, events)| self.advance_alone(&tenant, id, events));
+        outcomes.extend(try_join_all(alone).await?);
         Ok(outcomes)
     }
 
@@ -214,7 +218,7 @@ impl Processor {
         let before = if checkpoint.is_new() { None } else { self.read_item(tenant, id).await? };
         let mut decrypted = Cow::Borrowed(events.as_slice());
         if self.layout.keys.is_some() {
-            seal::open(&self.layout, tenant, decrypted.to_mut()).await?;
+            seal::open_if_possible(&self.layout, tenant, decrypted.to_mut()).await?;
         }
         let mut item = before.as_ref().map(|record| self.own_fields(record));
         for event in &*decrypted {

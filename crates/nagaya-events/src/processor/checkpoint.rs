@@ -3,7 +3,7 @@
 use nagaya_tenancy::{ChangeSet, RecordOwner, SideRecord, Tenant};
 use serde_json::{Map, Value as Json, json};
 
-use super::Processor;
+use super::{Processor, measure::parked_prefix_of_tenant};
 use crate::{Error, ErrorKind, RecordedEvent};
 
 /// How many of an aggregate's events are in its item: stored beside the item, and written with it.
@@ -17,6 +17,9 @@ pub(crate) struct Checkpoint {
     pub(crate) parked: Option<Parked>,
     note: Option<SideRecord>,
 }
+
+/// The field with the time of the next attempt; absent if no further one follows by itself.
+pub(crate) const NEXT_ATTEMPT_FIELD: &str = "nextAttempt";
 
 /// The event at which an aggregate is parked.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,7 +46,7 @@ impl BlockedEvent {
     /// The event of a version that is missing or unreadable.
     pub(crate) fn damaged(version: u64, error: &Error) -> Self {
         let event = match error.kind() {
-            ErrorKind::UnknownEvent { event, .. } => event.clone(),
+            ErrorKind::UnknownEvent { event, .. } | ErrorKind::UnreadableEvent { event, .. } => event.clone(),
             _ => String::new(),
         };
         BlockedEvent { version, event, event_type: String::new() }
@@ -61,12 +64,24 @@ impl Checkpoint {
         Checkpoint { version, last: Some(last.to_owned()), parked: None, note: self.note.clone() }
     }
 
-    /// The same, parked at an event.
-    pub(crate) fn parked(&self, blocked: &BlockedEvent, error: &str, attempts: u32, now: i64) -> Self {
-        let fields = json!({
+    /// The same, parked at an event, after one more attempt at it. `next` gives the time of the attempt after so many.
+    pub(crate) fn parked(
+        &self,
+        blocked: &BlockedEvent,
+        error: &str,
+        now: i64,
+        next: impl FnOnce(u64) -> Option<i64>,
+    ) -> Self {
+        let before = self.parked.as_ref().filter(|parked| parked.version == blocked.version);
+        let number = |name: &str| before?.fields.get(name)?.as_i64();
+        let attempts = 1 + number("attempts").and_then(|attempts| u64::try_from(attempts).ok()).unwrap_or(0);
+        let mut fields = json!({
             "version": blocked.version, "eventId": blocked.event, "eventType": blocked.event_type,
-            "error": error, "attempts": attempts, "at": now,
+            "error": error, "attempts": attempts, "at": number("at").unwrap_or(now),
         });
+        if let Some(next) = next(attempts) {
+            fields[NEXT_ATTEMPT_FIELD] = next.into();
+        }
         let fields = fields.as_object().cloned().unwrap_or_default();
         let parked = Parked { version: blocked.version, event: blocked.event.clone(), fields };
         Checkpoint { parked: Some(parked), ..self.clone() }
@@ -92,15 +107,9 @@ impl Processor {
         format!("at-{}-{id}", self.projection.entity())
     }
 
-    /// The prefix of the names in the list of parked aggregates.
-    pub(crate) fn parked_prefix(&self) -> String {
-        format!("parked-{}-", self.projection.entity())
-    }
-
-    /// The name of a parked aggregate in the list. It has the tenant: two tenants may have aggregates with the same id.
+    /// The name of a parked aggregate in the list.
     pub(crate) fn parked_name(&self, tenant: &Tenant, id: &str) -> String {
-        let tenant = &tenant.principal().tenant;
-        format!("{}{}:{tenant}:{id}", self.parked_prefix(), tenant.len())
+        format!("{}{id}", parked_prefix_of_tenant(self.projection.entity(), &tenant.principal().tenant))
     }
 
     pub(crate) async fn read_checkpoint(&self, tenant: &Tenant, id: &str) -> Result<Checkpoint, Error> {

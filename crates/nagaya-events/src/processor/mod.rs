@@ -7,11 +7,13 @@
 mod advance;
 mod batch;
 mod checkpoint;
+mod measure;
+mod retry;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     future::Future,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -20,13 +22,14 @@ use nagaya_tenancy::{
     ChangeSource, ItemChange, Nagaya, Operator, Principal, Subscription, SubscriptionOptions, SubscriptionStatus,
     Tenant,
 };
-use tokio::task::JoinSet;
+use tokio::{sync::Notify, task::JoinSet};
 
 pub(crate) use self::{
     advance::{AdvanceState, Unpark},
     batch::{AdvanceOutcome, Aggregate, WriteBatch},
-    checkpoint::Checkpoint,
+    checkpoint::{Checkpoint, NEXT_ATTEMPT_FIELD},
 };
+pub use self::{measure::oldest_waiting_event, retry::RetryReport};
 use crate::{Error, ErrorKind, Projection, RecordedEvent, generation::Generations, layout::Layout};
 
 /// Keeps a projection up to date with the events.
@@ -42,6 +45,15 @@ pub struct Processor {
     /// One tenancy handle for each generation that has been used.
     generations: Arc<Mutex<BTreeMap<u32, Nagaya>>>,
     pub(crate) options: Options,
+    attempts: Arc<Attempts>,
+}
+
+/// Attempts to apply an event that have failed in this process.
+#[derive(Debug, Default)]
+struct Attempts {
+    count: AtomicU64,
+    /// Wakes the task that makes further ones.
+    failed: Notify,
 }
 
 impl std::fmt::Debug for Processor {
@@ -61,9 +73,9 @@ pub struct Options {
     pub tasks: usize,
     /// The pause when there are no changes.
     pub pause: Duration,
-    /// How often an event that cannot be applied is tried before it is parked.
+    /// How often an event that cannot be applied is tried by itself. Its aggregate is parked from the first failure on.
     pub attempts: u32,
-    /// The pause before the second attempt; doubled before each further one.
+    /// The time from the first attempt to the second; doubled before each further one.
     pub backoff: Duration,
 }
 
@@ -127,6 +139,7 @@ impl Processor {
             table,
             generations: Arc::default(),
             options,
+            attempts: Arc::default(),
         })
     }
 
@@ -140,9 +153,14 @@ impl Processor {
         self.subscription.status()
     }
 
-    /// Works until told to stop. A failure is logged, and the step is repeated.
+    /// Works until told to stop. A failure is logged, and the step is repeated. Events that fail are tried again beside the
+    /// steps. A further attempt is one conditional write, which may be dropped at any point.
     pub async fn run(&self, stop: impl Future<Output = ()>) {
-        self.subscription.run(stop, || async { self.step().await.map(|step| step.read) }).await;
+        let steps = self.subscription.run(stop, || async { self.step().await.map(|step| step.read) });
+        tokio::select! {
+            () = steps => {}
+            never = self.keep_retrying() => match never {},
+        }
     }
 
     /// The source of the events.

@@ -5,8 +5,8 @@ use serde_json::{Map, Value as Json};
 
 use super::{PAGE_SIZE, Progress, ProgressCallback, VerificationReport, pass::Job};
 use crate::{
-    Error, Item, Processor, RecordedEvent, chain, error::is_lost_race, events::read_events, processor::AdvanceState,
-    seal,
+    Error, Item, Processor, RecordedEvent, chain, error::is_lost_race, events::read_events_to_apply,
+    processor::AdvanceState, seal,
 };
 
 impl Processor {
@@ -49,7 +49,7 @@ impl Processor {
         };
         let last = events.last().map_or(0, |last| last.version);
         let mut parked = false;
-        seal::open(&self.layout, tenant, &mut events).await?;
+        seal::open_if_possible(&self.layout, tenant, &mut events).await?;
         loop {
             let mut checkpoint = self.read_checkpoint(tenant, &id).await?;
             // Later events may be in the item already, and earlier ones may not be in it yet.
@@ -129,7 +129,7 @@ impl Processor {
     /// The events of an aggregate up to and including one of them; all, if there is none.
     async fn read_events(&self, tenant: &Tenant, id: &str, until: Option<&str>) -> Result<Vec<RecordedEvent>, Error> {
         let mut events = Vec::new();
-        read_events(&self.layout, tenant, id, (None, until), |event| {
+        read_events_to_apply(&self.layout, tenant, id, (None, until), |event| {
             events.push(event);
             Ok(())
         })

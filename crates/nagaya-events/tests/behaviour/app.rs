@@ -96,9 +96,12 @@ impl App {
         CommandRequest { context: self.context(), expected: None, idempotency: None }
     }
 
-    /// A processor of the list that parks an event after two attempts.
+    /// A processor of the list that tries an event twice.
     pub(crate) fn processor(&self) -> Processor {
-        let options = ProcessorOptions { attempts: 2, backoff: Duration::ZERO, ..ProcessorOptions::default() };
+        self.processor_with(ProcessorOptions { attempts: 2, backoff: Duration::ZERO, ..ProcessorOptions::default() })
+    }
+
+    pub(crate) fn processor_with(&self, options: ProcessorOptions) -> Processor {
         Processor::new(&self.nagaya, Arc::clone(&self.list) as _, options).expect("a projection")
     }
 
@@ -129,11 +132,12 @@ impl App {
         self.inspector().events(&self.family("f1"), &id(n)).await.expect("events")
     }
 
-    /// Projects until there is nothing left to do.
+    /// Projects until there is nothing left to do, with all attempts at events that fail.
     pub(crate) async fn project_all(&self) {
         let processor = self.processor();
         for _ in 0..100 {
-            if processor.step().await.expect("a step").events == 0 {
+            let events = processor.step().await.expect("a step").events;
+            if events + processor.retry_due().await.expect("further attempts").tried == 0 {
                 return;
             }
         }

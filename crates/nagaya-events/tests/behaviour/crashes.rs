@@ -118,6 +118,30 @@ async fn an_interrupted_step_is_repeated() {
     .await;
 }
 
+/// Proves the attempts part of N9.
+#[tokio::test]
+async fn an_interrupted_further_attempt_is_repeated() {
+    fail_at_every_call(
+        async |app| {
+            app.execute_all(1, [create("a"), rename("poison"), rename("b")]).await;
+            app.processor().step().await.expect("a step");
+        },
+        async |app, ()| {
+            app.list.fix();
+            drop(app.processor().retry_due().await);
+        },
+        async |app, (), about| {
+            app.list.fix();
+            app.execute_all(1, [rename("c")]).await;
+            app.project_all().await;
+            assert_eq!(app.processor().dead_letters().await.expect("letters"), [], "{about}");
+            assert_eq!(app.listed().await, ["f1/1 c v4 active"], "{about}");
+            app.assert_consistent(about).await;
+        },
+    )
+    .await;
+}
+
 /// Proves the first-step part of N9.
 #[tokio::test]
 async fn an_interrupted_first_step_is_repeated() {

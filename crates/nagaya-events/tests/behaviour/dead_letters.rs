@@ -1,10 +1,12 @@
 //! An event that cannot be applied parks its aggregate, and others continue.
 
-use nagaya_events::{ErrorKind, UnparkOutcome};
-use nagaya_store::{Store as _, Write};
+use std::{collections::BTreeMap, time::Duration};
+
+use nagaya_events::{ErrorKind, ProcessorOptions, UnparkOutcome};
+use nagaya_store::{Store as _, Value, Write};
 
 use crate::{
-    app::{App, EVENTS_TABLE, create, id, rename},
+    app::{App, EVENTS_TABLE, LIST_TABLE, create, id, rename},
     todo::Command,
 };
 
@@ -179,6 +181,70 @@ async fn an_unreadable_record_in_the_event_table_does_not_stop_the_processor() {
     let letters = app.processor().dead_letters().await.expect("letters");
     assert_eq!(letters.iter().map(|letter| letter.aggregate.clone()).collect::<Vec<_>>(), [id(7)]);
     assert!(app.engine.capabilities().changes);
+}
+
+/// Proves the part of T11 about other families: what fails does not make their events wait. The time is the paused clock of the
+/// runtime: a step that waited for an attempt would move it by a day.
+#[tokio::test(start_paused = true)]
+async fn fifty_failing_todos_of_one_family_hold_up_no_todo_of_another() {
+    for reads_all in [false, true] {
+        let app = App::new().await;
+        if !reads_all {
+            // From now on it reads changes.
+            app.project_all().await;
+        }
+        for n in 1..=50 {
+            app.execute_all(n, [create("poison"), rename("b")]).await;
+        }
+        let made = app.events.execute(&app.family("f2"), &id(100), &create("x"), &app.request()).await;
+        made.expect("nothing is in the way");
+        let backoff = Duration::from_secs(24 * 3_600);
+        let processor = app.processor_with(ProcessorOptions { backoff, ..ProcessorOptions::default() });
+        let started = tokio::time::Instant::now();
+        processor.step().await.expect("a step");
+        assert!(started.elapsed() < backoff, "{:?}", started.elapsed());
+        assert_eq!(app.listed().await, ["f2/100 x v1 active"]);
+        // The failing ones are stored, so the step was acknowledged.
+        let letters = processor.dead_letters().await.expect("letters");
+        assert_eq!(letters.iter().map(|letter| letter.attempts).collect::<Vec<_>>(), [1; 50]);
+        assert_eq!(app.restarted().processor().step().await.expect("a step").events, 0);
+        // The events keep their order.
+        app.list.fix();
+        for letter in letters {
+            assert_eq!(processor.retry(&letter).await.expect("tried"), UnparkOutcome::UpToDate);
+        }
+        app.assert_consistent("after the fix").await;
+    }
+}
+
+/// Proves the masking part of T19: neither the error nor the record contains what does not fit.
+#[tokio::test]
+async fn the_error_of_an_event_names_path_and_type_and_no_value() {
+    for (title, why) in [
+        (Value::from(9_012_345_678_i64), "`data.title` is an integer, expected a string"),
+        (
+            Value::Map(BTreeMap::from([("Ann".to_owned(), Value::from("090-1234-5678"))])),
+            "`data.title` is an object, expected a string",
+        ),
+    ] {
+        let app = App::new().await;
+        app.execute_all(1, [create("a"), rename("b")]).await;
+        let event = app.recorded(1).await.pop().expect("an event");
+        let (_, mut item) = app.event_item(&event).await;
+        item.insert("data", Value::Map(BTreeMap::from([("title".to_owned(), title)])));
+        app.write_directly(Write::put(EVENTS_TABLE, item)).await;
+        app.project_all().await;
+        assert_eq!(app.listed().await, ["f1/1 a v1 active"]);
+        let letter = app.processor().dead_letters().await.expect("letters").remove(0);
+        assert!(letter.error.ends_with(&format!("TodoTitleChanged in version 1: {why}")), "{}", letter.error);
+        let page = app.engine.scan(nagaya_store::Scan::table(LIST_TABLE)).await.expect("a page");
+        for part in ["9012345678", "Ann", "090-1234-5678"] {
+            assert!(!format!("{:?}", page.items).contains(part), "{part}");
+        }
+        // The same for a command.
+        let failed = app.execute(1, rename("c")).await.expect_err("its events cannot be read");
+        assert!(!format!("{failed:?}").contains("9012345678"), "{failed:?}");
+    }
 }
 
 /// Proves the listing part of T11.

@@ -140,7 +140,7 @@ async fn an_event_of_a_newer_program_is_an_error_that_names_it() {
     let (_, item) = app.event_item(&event).await;
     app.write_directly(Write::put(EVENTS_TABLE, item.with("eventVersion", 2))).await;
     let error: Error = app.events.load(&app.family("f1"), &id(1)).await.expect_err("it cannot be understood");
-    assert!(matches!(error.kind(), ErrorKind::UnknownEvent { event: named, .. } if *named == event.id), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::UnreadableEvent { event: named, .. } if *named == event.id), "{error}");
     assert_eq!(
         error.to_string(),
         format!("the event {} cannot be understood: TodoCreated in version 2: it is newer than this program", event.id)

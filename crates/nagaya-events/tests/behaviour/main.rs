@@ -1,6 +1,7 @@
 //! The behaviour of the library, on the todo design and a store in memory.
 
 mod app;
+mod attempts;
 mod chain;
 mod crashes;
 mod dead_letters;
@@ -13,5 +14,6 @@ mod loading;
 mod projecting;
 mod races;
 mod rebuilding;
+mod required_fields;
 mod todo;
 mod walls;

@@ -231,6 +231,9 @@ impl Subscription {
 
     async fn attempt<E>(&self, step: impl Future<Output = Result<usize, E>>) -> Result<usize, E> {
         let done = step.await;
+        if done.is_err() {
+            self.status.failed();
+        }
         self.failures.store(if done.is_ok() { 0 } else { self.failures().saturating_add(1) }, Relaxed);
         done
     }

@@ -19,6 +19,8 @@ struct Inner {
     /// When it had last processed all changes, in milliseconds since 1970; 0: never.
     caught_up: AtomicI64,
     skipped: AtomicU64,
+    /// Steps that failed.
+    failed: AtomicU64,
 }
 
 impl SubscriptionStatus {
@@ -30,6 +32,11 @@ impl SubscriptionStatus {
     /// It has skipped changes that cannot be processed.
     pub fn skipped(&self, count: usize) {
         self.0.skipped.fetch_add(count as u64, Relaxed);
+    }
+
+    /// A step has failed. It is repeated.
+    pub fn failed(&self) {
+        self.0.failed.fetch_add(1, Relaxed);
     }
 
     /// How long ago it had processed all changes; `None`: it never has in this process.
@@ -49,7 +56,13 @@ impl SubscriptionStatus {
             let help = "Changes that a subscription has skipped because they cannot be processed";
             Measurement::counter("follower_given_up", help, skipped as f64)
         });
-        lag.into_iter().chain(skipped).map(|each| each.label("follower", follower)).collect()
+        let failed = self.0.failed.load(Relaxed);
+        // A subscription that has not run has neither.
+        let failed = (failed > 0 || lag.is_some()).then(|| {
+            let help = "Steps of a subscription that have failed, and were repeated";
+            Measurement::counter("follower_failures", help, failed as f64)
+        });
+        lag.into_iter().chain(failed).chain(skipped).map(|each| each.label("follower", follower)).collect()
     }
 }
 
@@ -68,7 +81,8 @@ mod tests {
         assert_eq!(status.lag(5_000), Some(Duration::from_secs(1)));
         assert_eq!(status.lag(3_999), Some(Duration::ZERO), "the clock may go back");
         status.skipped(2);
+        status.failed();
         let measured: Vec<_> = status.measurements("list", 9_000).iter().map(|each| (each.name, each.value)).collect();
-        assert_eq!(measured, [("follower_lag_seconds", 5.0), ("follower_given_up", 2.0)]);
+        assert_eq!(measured, [("follower_lag_seconds", 5.0), ("follower_failures", 1.0), ("follower_given_up", 2.0)]);
     }
 }

@@ -26,6 +26,7 @@ mod log_forged_head;
 mod log_retention;
 mod log_writes;
 mod nested_secrets;
+mod order;
 mod own_items;
 mod own_lists;
 mod recovery;

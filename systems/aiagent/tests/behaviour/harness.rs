@@ -29,13 +29,13 @@ pub(crate) fn design(name: &str) -> Design {
     check(&source, &[]).design.expect("the design is sound")
 }
 
-/// The product with its API below `/v1`; each request advances the clock by a second.
+/// The product with its API below `/v1`.
 pub(crate) fn builder(design_name: &str, clock: &ManualClock) -> TestServerBuilder {
     let ids = IdGenerator::sequential();
     let system = nagaya_aiagent::system_with("aiagent", design(design_name), clock.clock(), ids.clone());
     let (base, index_lag) = (Some(BASE.to_owned()), Duration::from_millis(100));
     let settings = Settings { base, ids, index_lag, ..Settings::default() };
-    TestServer::builder(system).settings(settings).path_prefix("/v1").clock_step(Duration::from_secs(1))
+    TestServer::builder(system).settings(settings).path_prefix("/v1")
 }
 
 /// The product on a store.

@@ -54,20 +54,11 @@ impl Todos {
         futures_util::future::join_all(work).await;
     }
 
-    /// How far the projections are behind, and how many dead letters they have.
-    pub(super) async fn measurements(&self, nagaya: &Nagaya) -> Vec<Measurement> {
+    /// How far the projections are behind, and what has failed.
+    pub(super) async fn measurements(&self) -> Vec<Measurement> {
         let mut measurements = Vec::new();
         for processor in self.processors.get().into_iter().flatten() {
-            let name = processor.projection_name();
-            measurements.extend(processor.status().measurements(name, nagaya.clock().millis()));
-            match processor.dead_letters().await {
-                Ok(letters) => {
-                    let help = "Aggregates that are parked at an event that cannot be applied";
-                    let count = Measurement::gauge("follower_dead_letters", help, letters.len() as f64);
-                    measurements.push(count.label("follower", name));
-                }
-                Err(error) => tracing::warn!(%error, name, "dead letters cannot be counted"),
-            }
+            measurements.extend(processor.measurements().await);
         }
         measurements
     }

@@ -2,6 +2,7 @@
 
 use nagaya_design::FieldError;
 use nagaya_server::Problem;
+use nagaya_tenancy::read_fields;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::{Map, Value as Json, json};
 
@@ -18,7 +19,7 @@ pub(super) struct BodyField {
 /// The values that a field can have.
 pub(super) enum Values {
     Boolean,
-    /// A text of 1 to so many characters.
+    /// A text of 1 to so many characters, not all of them white space.
     Text(usize),
     /// The same, or null.
     NullableText(usize),
@@ -28,7 +29,7 @@ impl Values {
     fn schema(&self) -> Json {
         match self {
             Values::Boolean => json!({ "type": "boolean" }),
-            Values::Text(max) => json!({ "type": "string", "minLength": 1, "maxLength": max }),
+            Values::Text(max) => json!({ "type": "string", "minLength": 1, "maxLength": max, "pattern": "\\S" }),
             Values::NullableText(max) => json!({ "anyOf": [Values::Text(*max).schema(), { "type": "null" }] }),
         }
     }
@@ -40,6 +41,7 @@ impl Values {
             (Values::Boolean, _) => Some("has to be true or false".to_owned()),
             (Values::Text(max) | Values::NullableText(max), Json::String(text)) => match text.chars().count() {
                 0 => Some("has to be at least 1 character".to_owned()),
+                _ if text.trim().is_empty() => Some("has to be more than white space".to_owned()),
                 count => (count > *max).then(|| format!("has to be at most {max} characters")),
             },
             _ => Some("has to be a text".to_owned()),
@@ -61,7 +63,7 @@ pub(super) fn parse<B: DeserializeOwned>(body: &Map<String, Json>, fields: &[Bod
     let errors = unknown.chain(wrong).map(|(path, message)| FieldError { path: path.to_owned(), message });
     Problem::check_fields(errors.collect())?;
     // The values have been checked, so this fails only if the struct does not fit the fields.
-    B::deserialize(Json::Object(body.clone())).map_err(|error| Problem::internal().with_cause(error.to_string()))
+    read_fields(body).map_err(|error| Problem::internal().with_cause(error.to_string()))
 }
 
 /// Reads a field that can be left out and can be null, so that the two differ.

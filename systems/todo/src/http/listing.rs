@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use axum::http::Method;
 use nagaya_design::Verb;
+use nagaya_events::oldest_waiting_event;
 use nagaya_server::{Answer, Call, CustomRoute, PROJECTION_LAG, Problem};
 use nagaya_tenancy::{List, Tenant};
 use serde::Deserialize;
 use serde_json::json;
 use ulid::Ulid;
 
-use super::{Todos, get_listed};
+use super::{Todos, errors::problem_from_error, get_listed};
 
+/// The projection.
+const LIST: &str = "todo";
 /// The values of `status`, and the access patterns that list them.
 const STATUSES: [(&str, &str); 3] = [("active", "todos_active"), ("completed", "todos_completed"), ("all", "todos")];
 
@@ -38,7 +41,14 @@ async fn list(_: Arc<Todos>, call: Arc<Call>) -> Result<Answer, Problem> {
     let wrong = || Problem::bad_parameter("status", "Has to be `active`, `completed` or `all`.");
     let (_, access) = known.ok_or_else(wrong)?;
     // The lag before the list: an event that the list has by then is in the page.
-    let lag = projection_lag(&call.tenant()?, call.now_millis()).await?;
+    let tenant = call.tenant()?;
+    let operator = call.unaudited_operator();
+    let (behind, waiting) = tokio::join!(
+        lag_of_newest(&tenant, call.now_millis()),
+        oldest_waiting_event(&operator, LIST, &tenant.principal().tenant),
+    );
+    let waiting = waiting.map_err(problem_from_error)?.map_or(0, |since| waiting_for(since, call.now_millis()));
+    let lag = behind?.max(waiting);
     let mut answer = Answer::page(call.list(access, &["status"]).await?);
     answer.set_header(PROJECTION_LAG, &lag.to_string());
     Ok(answer)
@@ -54,7 +64,7 @@ struct Newest {
 }
 
 /// For how many milliseconds the family's newest event has been waiting to be listed; 0: it is listed.
-async fn projection_lag(tenant: &Tenant, now: i64) -> Result<i64, Problem> {
+async fn lag_of_newest(tenant: &Tenant, now: i64) -> Result<i64, Problem> {
     let newest = tenant.list(&List::by("family_events").descending(true).limit(1)).await?.records.pop();
     let Some(Ok(newest)) = newest.map(|record| record.deserialize::<Newest>()) else { return Ok(0) };
     let is_behind = match get_listed(tenant, &newest.aggregate_id).await {
@@ -64,5 +74,10 @@ async fn projection_lag(tenant: &Tenant, now: i64) -> Result<i64, Problem> {
     };
     let id = Ulid::from_string(&newest.event_id).ok();
     let happened = id.and_then(|id| i64::try_from(id.timestamp_ms()).ok()).unwrap_or(now);
-    Ok(if is_behind { now.saturating_sub(happened).max(1) } else { 0 })
+    Ok(if is_behind { waiting_for(happened, now) } else { 0 })
+}
+
+/// For how many milliseconds something has been waiting, at least one.
+fn waiting_for(since: i64, now: i64) -> i64 {
+    now.saturating_sub(since).max(1)
 }

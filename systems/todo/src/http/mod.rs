@@ -22,7 +22,7 @@ use serde_json::{Value as Json, json};
 
 use self::body::Values;
 use crate::{
-    AGGREGATE, Command, LongNoteStorage, Todo, TodoView,
+    AGGREGATE, Command, LongNoteStorage, Note, Todo, TodoView,
     notes::{self, NewNote},
 };
 
@@ -116,8 +116,8 @@ impl Extension for TodoExtension {
         routes
     }
 
-    fn measurements<'a>(&'a self, nagaya: &'a Nagaya) -> ExtensionFuture<'a, Vec<Measurement>> {
-        Box::pin(self.0.measurements(nagaya))
+    fn measurements<'a>(&'a self, _: &'a Nagaya) -> ExtensionFuture<'a, Vec<Measurement>> {
+        Box::pin(self.0.measurements())
     }
 
     fn background(&self, nagaya: Nagaya, stop: StopSignal) -> Option<ExtensionFuture<'static, ()>> {
@@ -141,7 +141,7 @@ fn fingerprint(call: &Call) -> Vec<u8> {
 /// An answer with the todo after a command.
 fn todo_answer(status: StatusCode, done: &Executed<Todo, TodoView>) -> Result<Answer, Problem> {
     let latest = done.latest.as_ref().ok_or_else(Problem::internal)?;
-    let mut answer = Answer::data(json!({
+    let mut todo = json!({
         "familyId": latest.tenant,
         "todoId": done.aggregate,
         "title": done.reply.title,
@@ -149,7 +149,16 @@ fn todo_answer(status: StatusCode, done: &Executed<Todo, TodoView>) -> Result<An
         "version": latest.version,
         "lastEventId": latest.id,
         "updatedAt": latest.metadata_text("timestamp"),
-    }));
+    });
+    match &done.reply.note {
+        Some(Note::Text(text)) => todo["note"] = text.as_str().into(),
+        Some(Note::Object { object, size }) => {
+            todo["noteObject"] = object.as_str().into();
+            todo["noteSize"] = (*size).into();
+        }
+        None => {}
+    }
+    let mut answer = Answer::data(todo);
     answer.status = status;
     answer.set_header(header::ETAG, &format!("\"v{}\"", latest.version));
     Ok(answer)

@@ -19,6 +19,8 @@ pub(crate) fn notes_of_any_length_are_read_back(server: &TestServer) {
     let (short, long) = ("two litres", "牛乳を買う。".repeat(3_000));
     let todo = mio.post("/todos", &json!({ "title": "Buy milk", "note": short })).expect_data(201);
     assert_eq!(todo["version"], 2, "a note is an event of its own");
+    assert_eq!(todo["note"], short);
+    assert_eq!(mio.synced(&todo).expect_data(200), todo, "the list has the same");
     let note = |todo: &Json| mio.get(&format!("{}/note", path(todo))).expect_data(200);
     assert_eq!(note(&todo), json!({ "note": short }));
 
@@ -31,6 +33,7 @@ pub(crate) fn notes_of_any_length_are_read_back(server: &TestServer) {
     );
     let listed = mio.synced(&todo).expect_data(200);
     assert_eq!((listed.get("note"), &listed["noteSize"]), (None, &json!(long.len())));
+    assert_eq!(listed, todo, "the list has the same");
     let events = mio.get(&format!("{}/history", path(&todo))).list();
     assert!(events.iter().all(|event| event.to_string().len() < 1_000), "{events:?}");
     assert_eq!(text(&events[2], "eventType"), "TodoNoteChanged");
@@ -39,6 +42,7 @@ pub(crate) fn notes_of_any_length_are_read_back(server: &TestServer) {
     assert_eq!(note(&todo), json!({ "note": null }));
     let listed = mio.synced(&todo).expect_data(200);
     assert!(["note", "noteObject", "noteSize"].iter().all(|name| listed.get(name).is_none()), "{listed}");
+    assert_eq!(listed, todo);
 
     // A note that is too long is refused, and other families cannot read one.
     let pointers = mio.patch(&path(&todo), &json!({ "note": "x".repeat(100_001) })).expect_problem(422, "invalid");

@@ -2,6 +2,7 @@
 
 use std::{thread, time::Duration};
 
+use nagaya_store::{Key, Write};
 use nagaya_testing::{Call, Fault, InstrumentedStore, ManualClock, PausedTokioClock, TestServer, memory_store, text};
 use serde_json::json;
 
@@ -122,4 +123,30 @@ async fn a_read_that_waits_for_too_long_is_refused() {
     let refused = waiting.await.expect("no panic");
     assert_eq!(refused.problem(), (503, "syncing".to_owned()));
     assert_eq!(refused.header("retry-after"), Some("1"));
+}
+
+/// Proves the lag part of T25: an event that waits because its todo is parked counts, whatever is listed since.
+#[test]
+fn a_parked_todo_counts_as_lag_of_its_family() {
+    let server = todo_server();
+    let mio = server.client_of_user("f-parked", "mio");
+    let todo = mio.create("a");
+    // An event of a later program: the next id of the same todo.
+    let (id, last) = (text(&todo, "todoId"), text(&todo, "lastEventId"));
+    let mut next = last.parse::<ulid::Ulid>().expect("an id").increment().expect("not the last one").to_string();
+    let key = Key::new(format!("TODO#{id}"), format!("EVENT#{last}"));
+    let event = server.block_on(server.store.get("EventsTable", &key)).expect("a table").expect("an event");
+    let event = event.with("SK", format!("EVENT#{next}")).with("GSI1SK", next.as_str()).with("eventId", next.as_str());
+    let event = event.with("aggregateVersion", 2_i64).with("eventType", "TodoCreated").with("eventVersion", 2_i64);
+    server.block_on(server.store.write(Write::put("EventsTable", event).into())).expect("written");
+    server.clock.advance(Duration::from_secs(60));
+    next = text(&mio.create("b"), "lastEventId").to_owned();
+    assert!(next.as_str() > last, "the newest event is listed");
+    let answer = mio.get_until("/todos", |answer| answer.header("nagaya-projection-lag") != Some("0"));
+    let lag = answer.header("nagaya-projection-lag").and_then(|lag| lag.parse::<i64>().ok()).expect("a lag");
+    assert!(lag >= 60_000, "{lag}");
+    // Another family has none.
+    let other = server.client_of_user("f-parked-other", "mio");
+    other.create("c");
+    assert_eq!(other.get("/todos").header("nagaya-projection-lag"), Some("0"));
 }

@@ -83,6 +83,7 @@ pub(crate) fn invalid_requests_are_refused_with_a_pointer(server: &TestServer) {
         (json!({ "title": "x", "todoId": "01HARX5BD7F8G9H0J1K2M3N4PQ" }), "/todoId"),
         (json!({ "title": "x", "version": 7 }), "/version"),
         (json!({ "title": "" }), "/title"),
+        (json!({ "title": " \t\u{3000}\n" }), "/title"),
         (json!({ "title": 7 }), "/title"),
         (json!({ "title": null }), "/title"),
         (json!({ "title": "長".repeat(501) }), "/title"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nagaya_store::{Item, Key, Value};
+use nagaya_store::{Item, Key, Value, Write};
 use serde_json::{Value as Json, json};
 
 use crate::harness::{TestServer, TodoClient as _, path, text, todo_server};
@@ -100,7 +100,7 @@ pub(crate) fn stored_projections_have_the_documented_format(server: &TestServer)
         });
         if active {
             expected["GSI1PK"] = "FAMILY#f-124#ACTIVE".into();
-            expected["GSI1SK"] = answered["updatedAt"].clone();
+            expected["GSI1SK"] = id.as_str().into();
         }
         assert_eq!(found, Some(expected));
     };
@@ -115,4 +115,24 @@ pub(crate) fn stored_projections_have_the_documented_format(server: &TestServer)
         std::thread::sleep(Duration::from_millis(25));
     }
     panic!("it is still listed");
+}
+
+/// The document allows `updatedAt` as the sort key of the active list; projections of earlier versions have it.
+#[test]
+fn a_todo_with_the_other_documented_sort_key_is_listed_until_a_change_gives_it_its_place() {
+    let server = todo_server();
+    let mio = server.client_of_user("f-125", "u-1");
+    let milk = mio.create("Buy milk");
+    mio.create("Buy bread");
+    let key = Key::new("FAMILY#f-125", format!("TODO#{}", text(&milk, "todoId")));
+    let item = server.block_on(server.store.get("TodosProjection", &key)).expect("the table").expect("the todo");
+    let item = item.with("GSI1SK", text(&milk, "updatedAt"));
+    server.block_on(server.store.write(Write::put("TodosProjection", item).into())).expect("it is written");
+
+    mio.wait_for_list("/todos", &["Buy bread", "Buy milk"]);
+    let first = mio.get("/todos?limit=1");
+    let next = format!("/todos?limit=1&cursor={}", text(&first.body, "nextCursor"));
+    mio.wait_for_list(&next, &["Buy milk"]);
+    mio.synced(&mio.patch(&path(&milk), &json!({ "title": "Buy oat milk" })).expect_data(200)).expect_data(200);
+    mio.wait_for_list("/todos", &["Buy oat milk", "Buy bread"]);
 }

@@ -301,7 +301,7 @@ impl Defaults<'_> {
             DefaultValue::Caller => Some(self.user.into()),
             DefaultValue::New => {
                 let id = match field.field_type {
-                    FieldType::Uuid => self.settings.ids.uuid(),
+                    FieldType::Uuid => self.settings.ids.uuid(self.now),
                     _ => self.settings.ids.ulid(self.now),
                 };
                 Some(format!("{}{id}", field.prefix()).into())

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::each;
+use super::{each, pass_second};
 use nagaya_testing::TestServer;
 
 use crate::harness::{Clients as _, WaitForLists as _};
@@ -40,12 +40,14 @@ pub(super) fn run(server: &TestServer) {
     assert_eq!(wrong, ["/tenantName", "/plan", "/applicantName", "/applicantEmail"]);
     // An idempotency key creates one application, however often it is sent.
     let once = applicant.with_header("idempotency-key", "application-2");
+    pass_second(server);
     let second = once.post("/tenant-applications", &body).expect_data(201);
     assert_eq!(once.post("/tenant-applications", &body).expect_data(201), second);
     let mut other = body.clone();
     other["tenantName"] = json!("Other");
     once.post("/tenant-applications", &other).expect_problem(422, "idempotency_key_reused");
     let second = second["applicationId"].as_str().expect("an id").to_owned();
+    pass_second(server);
     let third = server.user_with("t9", "sub-mio", &["member"]).post("/tenant-applications", &body).expect_data(201);
     let third = third["applicationId"].as_str().expect("an id").to_owned();
 
@@ -69,6 +71,7 @@ pub(super) fn run(server: &TestServer) {
     operator.patch(&path, &json!({ "tenantName": "Acme Ltd" })).expect_data(200);
 
     // Approval creates the tenant.
+    pass_second(server);
     assert_eq!(operator.post(&approve, &json!({ "tenantId": "system" })).expect_problem(422, "invalid"), ["/tenantId"]);
     assert_eq!(
         operator.post(&approve, &json!({ "tenantId": "t".repeat(65) })).expect_problem(422, "invalid"),
@@ -100,11 +103,13 @@ pub(super) fn run(server: &TestServer) {
     operator.wait_for_list("/tenant-applications-by-status?status=pending", 1);
     // So is the id of a tenant that has data but never applied.
     let third_approve = format!("/tenant-applications/{third}/approve");
+    pass_second(server);
     server.admin("t8").post("/users", &crate::samples::user("u8")).expect_data(201);
     assert_eq!(operator.post(&third_approve, &json!({ "tenantId": "t8" })).expect_problem(409, "taken"), ["/tenantId"]);
     let long = json!({ "comment": "x".repeat(4_001) });
     assert_eq!(operator.post(&third_approve, &long).expect_problem(422, "invalid"), ["/comment"]);
     // Without an id, one is generated.
+    pass_second(server);
     let made = operator.post(&third_approve, &json!({})).expect_data(200);
     assert_eq!(made["createdTenantId"].as_str().map(str::len), Some(26));
 

@@ -10,6 +10,8 @@ mod policy;
 mod tasks;
 mod users_and_tenants;
 
+use std::time::Duration;
+
 use serde_json::Value as Json;
 
 use nagaya_testing::TestServer;
@@ -25,6 +27,11 @@ pub(crate) fn run(server: &TestServer) {
     policy::run(server);
     audit_and_logs::run(server);
     disabled_tenant::run(server);
+}
+
+/// Moves the clock to the next second: lists that are sorted by a second alone have no order within it.
+fn pass_second(server: &TestServer) {
+    server.clock.advance(Duration::from_secs(1));
 }
 
 /// One field of each item in a list.
