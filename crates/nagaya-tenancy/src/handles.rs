@@ -50,6 +50,17 @@ macro_rules! reads {
             pub fn list<'a>(&'a self, list: &'a List) -> TenancyFuture<'a, Page> {
                 Box::pin(self.0.list(list))
             }
+
+            /// Encrypts a position in a list that the caller of this makes itself, such as the answers to a search. `bound` says
+            /// which list, in texts that begin with its name: the cursor opens for the same caller and the same `bound` only.
+            pub fn seal_position(&self, bound: &[&str], position: &[&str]) -> Result<String, Error> {
+                self.0.seal_position(bound, position)
+            }
+
+            /// The position in such a cursor.
+            pub fn open_position(&self, bound: &[&str], cursor: &str) -> Result<Vec<String>, Error> {
+                self.0.open_position(bound, cursor)
+            }
         }
     };
 }

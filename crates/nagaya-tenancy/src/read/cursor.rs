@@ -14,7 +14,12 @@ const NONCE: usize = 24;
 
 /// Encrypts a position. `bound` is what the cursor is bound to: tenant, access pattern, parameters, design.
 pub(crate) fn seal(settings: &Settings, bound: &[u8], position: &PagePosition) -> Result<String, Error> {
-    let plain = serde_json::to_vec(&key_texts(position)).map_err(|_| ErrorKind::BadCursor)?;
+    seal_texts(settings, bound, &key_texts(position))
+}
+
+/// Encrypts a position that is made of these texts.
+pub(crate) fn seal_texts(settings: &Settings, bound: &[u8], position: &[&str]) -> Result<String, Error> {
+    let plain = serde_json::to_vec(position).map_err(|_| ErrorKind::BadCursor)?;
     // A nonce must not be used for two texts: this one is a keyed hash of the text.
     let key = settings.cursor_keys.newest();
     let mut hasher = blake3::Hasher::new_keyed(&key);
@@ -28,6 +33,17 @@ pub(crate) fn seal(settings: &Settings, bound: &[u8], position: &PagePosition) -
 
 /// Opens a cursor. The error does not say why one is refused.
 pub(crate) fn open(settings: &Settings, bound: &[u8], cursor: &str) -> Result<PagePosition, Error> {
+    let texts = open_texts(settings, bound, cursor)?;
+    let [partition, sort, rest @ ..] = texts.as_slice() else { return Err(ErrorKind::BadCursor.into()) };
+    let index_key = match rest {
+        [partition, sort] => Some(Key::new(partition.as_str(), sort.as_str())),
+        _ => None,
+    };
+    Ok(PagePosition { key: Key::new(partition.as_str(), sort.as_str()), index_key })
+}
+
+/// Opens what [`seal_texts`] sealed.
+pub(crate) fn open_texts(settings: &Settings, bound: &[u8], cursor: &str) -> Result<Vec<String>, Error> {
     let refused = || Error::from(ErrorKind::BadCursor);
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(cursor).map_err(|_| refused())?;
     let (nonce, sealed) = bytes.split_first_chunk::<NONCE>().ok_or_else(refused)?;
@@ -37,14 +53,7 @@ pub(crate) fn open(settings: &Settings, bound: &[u8], cursor: &str) -> Result<Pa
         cipher(key).decrypt(&XNonce::from(*nonce), payload).ok()
     };
     let plain = settings.cursor_keys.find(open).ok_or_else(refused)?;
-    let [partition, sort, rest @ ..] = &*serde_json::from_slice::<Vec<String>>(&plain).map_err(|_| refused())? else {
-        return Err(refused());
-    };
-    let index_key = match rest {
-        [partition, sort] => Some(Key::new(partition.as_str(), sort.as_str())),
-        _ => None,
-    };
-    Ok(PagePosition { key: Key::new(partition.as_str(), sort.as_str()), index_key })
+    serde_json::from_slice(&plain).map_err(|_| refused())
 }
 
 fn cipher(key: &SecretKey) -> XChaCha20Poly1305 {

@@ -31,7 +31,11 @@ impl Session {
         self.audit_reading("list", once_with(|| (compiled, access.name.clone()))).await?;
         let settings = &self.state.settings;
         let open = |cursor: &String| cursor::open(settings, &self.cursor_binding(access, list), cursor);
-        let after = list.cursor.as_ref().map(open).transpose()?;
+        let after = match (&list.cursor, &list.after) {
+            (Some(cursor), _) => Some(open(cursor)?),
+            (None, Some(id)) => Some(self.position_of_id(access, compiled, id)?),
+            (None, None) => None,
+        };
         let counts = access.returns == ResultKind::Count;
         let Some(mut query) = self.query(access, compiled, list)? else {
             return Ok(Page { records: Vec::new(), next: None, count: counts.then_some(0) });
@@ -168,13 +172,50 @@ impl Session {
         Some(PagePosition { key, index_key })
     }
 
+    /// The position of the item with this id, whether it exists or not.
+    fn position_of_id(
+        &self,
+        access: &AccessPattern,
+        compiled: &CompiledEntity,
+        id: &[String],
+    ) -> Result<PagePosition, Error> {
+        if access.mapping.is_some() {
+            return Err(Error::problem("after", "goes only with access patterns that read the table itself"));
+        }
+        let id: Vec<&str> = id.iter().map(String::as_str).collect();
+        let key = compiled.key_of(self.scope.tenant(), &id);
+        let key = key.ok_or_else(|| Error::problem("after", "is an id that no item can have"))?;
+        Ok(PagePosition { key, index_key: None })
+    }
+
+    /// Seals a position that code above this layer pages by. `bound` says what it is a position in.
+    pub(crate) fn seal_position(&self, bound: &[&str], position: &[&str]) -> Result<String, Error> {
+        cursor::seal_texts(&self.state.settings, &self.position_binding(bound), position)
+    }
+
+    /// Opens what [`Session::seal_position`] sealed for the same caller and the same `bound`.
+    pub(crate) fn open_position(&self, bound: &[&str], cursor: &str) -> Result<Vec<String>, Error> {
+        cursor::open_texts(&self.state.settings, &self.position_binding(bound), cursor)
+    }
+
+    /// No access pattern has an empty name: a position is never taken for the cursor of a list.
+    fn position_binding(&self, bound: &[&str]) -> Vec<u8> {
+        self.binding([""].into_iter().chain(bound.iter().copied()))
+    }
+
     /// What a cursor of this list is bound to: it opens for the same caller and the same list only.
     fn cursor_binding(&self, access: &AccessPattern, list: &List) -> Vec<u8> {
-        let design = &self.state.design;
         let mut parameters: Vec<_> = list.parameters.iter().collect();
         parameters.sort();
-        let version = design.version;
         let order = if list.descending.unwrap_or(access.descending) { "down" } else { "up" };
+        let parameters = parameters.into_iter().flat_map(|(name, value)| [name.as_str(), value]);
+        self.binding([access.name.as_str(), order].into_iter().chain(parameters))
+    }
+
+    /// The caller, the design, and these parts.
+    fn binding<'p>(&self, parts: impl Iterator<Item = &'p str>) -> Vec<u8> {
+        let design = &self.state.design;
+        let version = design.version;
         let mut bound = Vec::with_capacity(128);
         // Each part has its length in front, so that different parts never give the same bytes.
         let mut add = |part: &str| {
@@ -186,8 +227,8 @@ impl Session {
             Scope::Operator => "operator",
             Scope::Visitor => "visitor",
         });
-        [self.scope.tenant().unwrap_or_default(), &design.name, &access.name, order].into_iter().for_each(&mut add);
-        parameters.into_iter().flat_map(|(name, value)| [name, value]).for_each(|part| add(part));
+        [self.scope.tenant().unwrap_or_default(), &design.name].into_iter().for_each(&mut add);
+        parts.for_each(&mut add);
         add(&self.principal.user);
         add(self.principal.issuer.as_deref().unwrap_or_default());
         bound.extend([version.major, version.minor].into_iter().flat_map(|number| u64::from(number).to_be_bytes()));

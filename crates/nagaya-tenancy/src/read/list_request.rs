@@ -10,6 +10,7 @@ pub struct List {
     pub(super) limit: Option<usize>,
     pub(super) descending: Option<bool>,
     pub(super) cursor: Option<String>,
+    pub(super) after: Option<Vec<String>>,
 }
 
 /// A page of records.
@@ -26,7 +27,7 @@ pub struct Page {
 impl List {
     /// A list by an access pattern of the design.
     pub fn by(access: impl Into<String>) -> Self {
-        List { access: access.into(), parameters: Vec::new(), limit: None, descending: None, cursor: None }
+        List { access: access.into(), parameters: Vec::new(), limit: None, descending: None, cursor: None, after: None }
     }
 
     /// Sets a parameter.
@@ -54,6 +55,14 @@ impl List {
     #[must_use]
     pub fn cursor(mut self, cursor: impl Into<String>) -> Self {
         self.cursor = Some(cursor.into());
+        self
+    }
+
+    /// Starts after the place of the item with this id, whether there is such an item or not. The access pattern has to read the
+    /// table itself, and the id has to be one that it could list.
+    #[must_use]
+    pub fn after(mut self, id: Vec<String>) -> Self {
+        self.after = Some(id);
         self
     }
 

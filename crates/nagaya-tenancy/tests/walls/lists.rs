@@ -487,3 +487,48 @@ async fn a_count_and_a_search_in_a_shared_partition_read_no_items_of_others() {
     let refused = checked.diagnostics.iter().filter(|found| found.code.id == "NG0409").count();
     assert!(checked.design.is_none() && refused == 2, "{:#?}", checked.diagnostics);
 }
+
+#[tokio::test]
+async fn a_list_starts_after_the_place_of_an_id_whether_it_exists_or_not() {
+    let (_, h1, _) = open().await;
+    for id in ["a", "c", "e"] {
+        h1.create("place", fields(json!({ "id": id, "name": id }))).await.expect("a place");
+    }
+    let after = |id: &str| List::by("places").after(vec![id.to_owned()]);
+    for (id, up, down) in
+        [("b", ["c", "e"].as_slice(), ["a"].as_slice()), ("c", &["e"], &["a"]), ("z", &[], &["e", "c", "a"])]
+    {
+        assert_eq!(ids(&h1.list(&after(id)).await.expect("a page")), up, "{id}");
+        assert_eq!(ids(&h1.list(&after(id).descending(true)).await.expect("a page")), down, "{id}");
+    }
+    // A cursor goes on from there.
+    let first = h1.list(&after("b").limit(1)).await.expect("a page");
+    let rest = h1.list(&after("b").limit(1).cursor(first.next.expect("a cursor"))).await.expect("a page");
+    assert_eq!(ids(&rest), ["e"]);
+    for wrong in ["", "an id that is longer than any"] {
+        let error = h1.list(&after(wrong)).await.expect_err("no item can have it");
+        assert!(matches!(error.kind(), ErrorKind::Invalid(problems) if problems[0].path == "after"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_sealed_position_opens_for_the_same_caller_and_list_only() {
+    let (nagaya, h1, _) = open().await;
+    h1.create("place", fields(json!({ "id": "a", "name": "a" }))).await.expect("a place");
+    h1.create("place", fields(json!({ "id": "b", "name": "b" }))).await.expect("a place");
+    let cursor = h1.seal_position(&["search", "soup"], &["4", "a"]).expect("it is sealed");
+    assert_eq!(h1.open_position(&["search", "soup"], &cursor).expect("it is opened"), ["4", "a"]);
+    let h2 = tenant(&nagaya, "h2");
+    let list = h1.list(&List::by("places").limit(1)).await.expect("a page").next.expect("a cursor");
+    for refused in [
+        h1.open_position(&["search", "stew"], &cursor),
+        h1.open_position(&["search"], &cursor),
+        h2.open_position(&["search", "soup"], &cursor),
+        h1.open_position(&["places", "up"], &list),
+        h1.open_position(&["search", "soup"], "x"),
+    ] {
+        assert_eq!(refused.expect_err("it is refused").code(), "bad_cursor");
+    }
+    let error = h1.list(&List::by("places").cursor(cursor)).await.expect_err("it is of no list");
+    assert_eq!(error.code(), "bad_cursor");
+}

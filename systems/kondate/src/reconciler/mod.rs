@@ -8,14 +8,20 @@ mod jobs;
 use std::{collections::HashSet, time::Duration};
 
 use nagaya_server::StopSignal;
-use nagaya_tenancy::{Error, Nagaya, Operator, Principal, Subscription, SubscriptionOptions, SubscriptionStatus};
+use nagaya_tenancy::{
+    Error, Nagaya, Operator, Principal, RecordOwner, Subscription, SubscriptionOptions, SubscriptionStatus,
+};
 
 use self::jobs::{Job, Jobs};
+use crate::search;
 
 /// Changes, or items, of a page.
 const PAGE_SIZE: usize = 200;
 /// How often a job is tried before it is skipped, so that the others are not held up.
 const MAX_ATTEMPTS: u32 = 10;
+
+/// The entity that the position is stored beside.
+const POSITION_ENTITY: &str = "saved_recipe";
 
 /// The user in audit records.
 const USER: &str = "followers";
@@ -30,6 +36,18 @@ pub(crate) async fn run(nagaya: Nagaya, mut stop: StopSignal, status: Subscripti
 pub async fn catch_up(nagaya: &Nagaya) -> Result<(), Error> {
     let reconciler = Reconciler::new(nagaya.clone(), SubscriptionStatus::default());
     reconciler.subscription.catch_up(MAX_ATTEMPTS, || reconciler.step()).await
+}
+
+/// The name of the position. An index of another version has a position of its own: where there is none yet, all items are
+/// reconciled, and so get the postings of this version.
+fn position_name() -> String {
+    format!("followers-position-{}", search::INDEX_VERSION)
+}
+
+/// Whether all items have been reconciled once, and so have the postings of this version.
+pub(crate) async fn has_reconciled_all(operator: &Operator) -> Result<bool, Error> {
+    let position = operator.side_record(POSITION_ENTITY, RecordOwner::System, &position_name()).await?;
+    Ok(position.is_some())
 }
 
 struct Reconciler {
@@ -50,7 +68,7 @@ impl Reconciler {
         };
         let subscription = operator
             .subscribe("counts_and_search", &jobs::SUBSCRIBED_ENTITIES, options)
-            .with_checkpoint(operator.clone(), "saved_recipe", "followers-position".to_owned())
+            .with_checkpoint(operator.clone(), POSITION_ENTITY, position_name())
             .with_status(status);
         Reconciler { nagaya, operator, subscription }
     }

@@ -1,26 +1,30 @@
 //! Search: recipes and sets by what is written in them, one's own and the catalog's.
 //!
 //! [`reconcile`] makes postings match the items; the reconciler calls it for each change. A query reads the postings of its
-//! terms, and then the items with the most of them. Postings are items of the table: no other service is needed.
+//! terms, and then those items that have all of them. Postings are items of the table: no other service is needed.
 
+mod candidates;
 mod index;
 mod query;
-mod ranking;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod words;
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 use axum::http::Method;
 use nagaya_design::Verb;
-use nagaya_server::{Answer, Call, CustomRoute, Problem, RequiredCaller};
+use nagaya_server::{Answer, Call, CustomRoute, Problem, ProblemCode, RequiredCaller};
 use nagaya_tenancy::Page;
 use serde_json::{Value as Json, json};
 
-pub(crate) use self::index::reconcile;
-use self::query::{Pace, SearchScope};
-use crate::{product::item_schema, turns::Turns};
+use self::query::{Pace, Position, Question, SearchScope};
+pub(crate) use self::{index::reconcile, terms::INDEX_VERSION};
+use crate::{product::item_schema, reconciler, turns::Turns};
 
 /// Characters of the longest question.
 const MAX_QUERY_CHARS: usize = 100;
@@ -28,6 +32,9 @@ const MAX_QUERY_CHARS: usize = 100;
 const DEFAULT_LIMIT: usize = 20;
 /// Items of the largest answer.
 const MAX_LIMIT: usize = 100;
+/// Characters of the longest tag and category.
+const MAX_TAG_CHARS: usize = 50;
+const MAX_CATEGORY_CHARS: usize = 64;
 
 /// Items that can be searched.
 struct Collection {
@@ -106,25 +113,47 @@ impl Collection {
         let of = if self.public { "published" } else { "one's own" };
         format!("Lists {of} {}s, newest first; with `q`, those that answer it best.", self.kind.to_lowercase())
     }
+
+    /// What makes a list a search. Categories are those of the user's own book.
+    fn search_parameters(&self) -> &'static [&'static str] {
+        if self.public { &["q", "tag"] } else { &["q", "tag", "categoryId"] }
+    }
 }
 
 pub(crate) fn routes() -> Vec<CustomRoute> {
     // Everyone may search the catalog: users search their own items beside it.
     let (own, catalog) = (Arc::new(Turns::default()), Arc::new(Turns::default()));
     let turns = |collection: &Collection| Arc::clone(if collection.public { &catalog } else { &own });
-    COLLECTIONS.iter().map(|collection| route(collection, turns(collection))).collect()
+    let index = Arc::new(IndexState::default());
+    COLLECTIONS.iter().map(|collection| route(collection, turns(collection), Arc::clone(&index))).collect()
 }
 
-fn route(collection: &'static Collection, turns: Arc<Turns>) -> CustomRoute {
+/// Whether the index is known to be of this version. One that is stays so.
+#[derive(Debug, Default)]
+struct IndexState(AtomicBool);
+
+impl IndexState {
+    async fn is_current(&self, call: &Call) -> Result<bool, Problem> {
+        if !self.0.load(Relaxed) {
+            self.0.store(reconciler::has_reconciled_all(&call.unaudited_operator()).await?, Relaxed);
+        }
+        Ok(self.0.load(Relaxed))
+    }
+}
+
+fn route(collection: &'static Collection, turns: Arc<Turns>, index: Arc<IndexState>) -> CustomRoute {
     let reach = if collection.public { RequiredCaller::Public } else { RequiredCaller::Tenant };
     let handler = move |call| {
-        let turns = Arc::clone(&turns);
-        async move { list_or_search(&call, collection, &turns).await }
+        let (turns, index) = (Arc::clone(&turns), Arc::clone(&index));
+        async move { list_or_search(&call, collection, &turns, &index).await }
     };
-    CustomRoute::new(Method::GET, collection.path, &collection.summary(), handler)
+    let route = CustomRoute::new(Method::GET, collection.path, &collection.summary(), handler)
         .requires_permission(collection.entity, Verb::Read)
         .caller(reach)
         .parameter(query_parameter_schema())
+        .parameter(tag());
+    let route = if collection.public { route } else { route.parameter(category()) };
+    route
         .parameter(limit())
         .parameter(order())
         .parameter(json!({ "$ref": "#/components/parameters/Cursor" }))
@@ -132,10 +161,16 @@ fn route(collection: &'static Collection, turns: Arc<Turns>) -> CustomRoute {
 }
 
 /// Lists as the design says, or answers a question.
-async fn list_or_search(call: &Arc<Call>, collection: &'static Collection, turns: &Turns) -> Result<Answer, Problem> {
-    let page = match call.query_parameter("q") {
-        None => call.list(collection.access, &[]).await?,
-        Some(question) => search_page(call, collection, question, turns).await?,
+async fn list_or_search(
+    call: &Arc<Call>,
+    collection: &'static Collection,
+    turns: &Turns,
+    index: &IndexState,
+) -> Result<Answer, Problem> {
+    let is_search = collection.search_parameters().iter().any(|name| call.query_parameter(name).is_some());
+    let page = match is_search {
+        true => search_page(call, collection, turns, index).await?,
+        false => call.list(collection.access, &[]).await?,
     };
     Ok(Answer::page(page))
 }
@@ -143,15 +178,15 @@ async fn list_or_search(call: &Arc<Call>, collection: &'static Collection, turns
 async fn search_page(
     call: &Call,
     collection: &'static Collection,
-    question: &str,
     turns: &Turns,
+    index: &IndexState,
 ) -> Result<Page, Problem> {
     let mut seen = Vec::new();
     for (name, _) in &call.query {
+        let known = ["limit", "order", "cursor"].contains(&name.as_str());
         let wrong = match name.as_str() {
             _ if seen.contains(&name) => "Is given twice.",
-            "q" | "limit" | "order" => "",
-            "cursor" => "Does not go with `q`: ask for more with `limit`, or for less with a longer `q`.",
+            name if known || collection.search_parameters().contains(&name) => "",
             _ => "Is not a parameter of this list.",
         };
         if !wrong.is_empty() {
@@ -159,14 +194,10 @@ async fn search_page(
         }
         seen.push(name);
     }
-    if question.chars().count() > MAX_QUERY_CHARS {
-        return Err(Problem::bad_parameter("q", format!("Has to have at most {MAX_QUERY_CHARS} characters.")));
-    }
-    if question.is_empty() {
-        return Err(Problem::bad_parameter("q", "Is empty; leave it out to list everything."));
-    }
-    // Signs alone are in no answer.
-    let wanted = terms::query_terms(question);
+    let text = short_text(call, "q", MAX_QUERY_CHARS)?;
+    let tag = short_text(call, "tag", MAX_TAG_CHARS)?;
+    let category = short_text(call, "categoryId", MAX_CATEGORY_CHARS)?;
+    let mut question = Question::new(text, tag, category);
     let limit = match call.query_parameter("limit") {
         None => DEFAULT_LIMIT,
         Some(text) => {
@@ -179,18 +210,57 @@ async fn search_page(
         Some("asc") => true,
         Some(_) => return Err(Problem::bad_parameter("order", "Has to be `asc` or `desc`.")),
     };
+    if !index.is_current(call).await? {
+        // Until it is built, the index of the version before finds what is written as it is asked for.
+        question = question.by_letters(tag);
+        if !question.has_terms() {
+            let detail = "The search index is being built: this filter needs it, or a question beside it.";
+            return Err(Problem::from_code(ProblemCode::BUSY, detail).retry_after(5));
+        }
+    }
     let scope = if collection.public { SearchScope::Catalog(call.visitor()) } else { SearchScope::Own(call.tenant()?) };
+    let [text, tag, category] = [text, tag, category].map(Option::unwrap_or_default);
+    let bound = ["search", collection.entity, text, tag, category, if oldest_first { "asc" } else { "desc" }];
+    let cursor = call.query_parameter("cursor");
+    let from = cursor.map(|cursor| Position::open(&scope, &bound, cursor)).transpose()?.unwrap_or_default();
     let _turn = turns.wait(call).await?;
-    let limit = limit.min(MAX_LIMIT);
-    let records = query::search(&scope, collection, &wanted, (limit, oldest_first), &Pace::default()).await?;
-    Ok(Page { records, next: None, count: None })
+    let order = (limit.min(MAX_LIMIT), oldest_first);
+    let found = query::search(&scope, collection, &question, order, from, &Pace::default()).await?;
+    let next = found.next.map(|next| next.seal(&scope, &bound)).transpose()?;
+    Ok(Page { records: found.records, next, count: None })
+}
+
+/// A text of the query.
+fn short_text<'c>(call: &'c Call, name: &str, max: usize) -> Result<Option<&'c str>, Problem> {
+    let text = call.query_parameter(name);
+    match text {
+        Some("") => Err(Problem::bad_parameter(name, "Is empty; leave it out to list everything.")),
+        Some(text) if text.chars().count() > max => {
+            Err(Problem::bad_parameter(name, format!("Has to have at most {max} characters.")))
+        }
+        _ => Ok(text),
+    }
 }
 
 fn query_parameter_schema() -> Json {
     let schema = json!({ "type": "string", "minLength": 1, "maxLength": MAX_QUERY_CHARS });
-    let description = "Words or parts of words, in any width, case and kana. What has most of it comes first, in titles \
-                       before tags and ingredients before descriptions. The first 20 without `limit`, at most 100 and 2 MiB, no cursor.";
+    let description = "Words or parts of words, in any width, case and kana; common words of the kitchen also in other spellings \
+                       (玉子, 卵, たまご, tamago). What has all of them is found, what has them in titles before tags and \
+                       ingredients before descriptions. 20 on a page without `limit`, at most 100 and 2 MiB. A page can have fewer \
+                       and a cursor.";
     json!({ "name": "q", "in": "query", "description": description, "schema": schema, "example": "しょうが焼き" })
+}
+
+fn tag() -> Json {
+    let schema = json!({ "type": "string", "minLength": 1, "maxLength": MAX_TAG_CHARS });
+    let description = "Only items with this tag, in any width, case and kana; with or without `q`.";
+    json!({ "name": "tag", "in": "query", "description": description, "schema": schema, "example": "和食" })
+}
+
+fn category() -> Json {
+    let schema = json!({ "type": "string", "minLength": 1, "maxLength": MAX_CATEGORY_CHARS });
+    let description = "Only items of this category; with or without `q`.";
+    json!({ "name": "categoryId", "in": "query", "description": description, "schema": schema, "example": "c_01" })
 }
 
 fn limit() -> Json {

@@ -1,24 +1,29 @@
-//! Asking: which items have the terms of a question, the best ones first.
+//! Asking: which items have the phrases of a question, the best ones first, page by page.
+//!
+//! Candidates come in the order of the items. Those of a *window*, the newest 2,000 at first, are sorted by how weighty the places are
+//! where the terms stand; then come those of the next window. A cursor says where in which window a page has ended. So a page reads a
+//! bounded number of postings, and what comes, goes or changes otherwise meanwhile moves no other item to another page.
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use nagaya_tenancy::{Error, List, MAX_PAGE_BYTES, Page, Record, Tenant, Visitor};
+use nagaya_tenancy::{Error, ErrorKind, List, MAX_PAGE_BYTES, Page, Record, Tenant, Visitor};
 use tokio::task::yield_now;
 
 use super::{
     Collection,
-    ranking::{HitKey, Ranking, Unread},
-    terms::QueryTerm,
+    candidates::{Candidate, Candidates, precedes},
+    index::{TITLE_WEIGHT, strings},
+    terms::{self, MAX_QUERY_TERMS, Phrase},
 };
 
 /// Items that are read at once: even large ones take little memory.
 const ITEMS_AT_ONCE: usize = 20;
-/// Reads that wait for the store at the same time.
-const CONCURRENT_READS: usize = 8;
+/// Windows that an old cursor may have grown to, by new items, before it is refused.
+const MAX_GROWTH: usize = 2;
+
+/// The key of an item in postings, which sorts the newest last: the time of publication (empty for own items) and the id.
+pub(super) type HitKey = (String, String);
 
 /// How much is read at once, and at most.
 #[derive(Debug)]
@@ -27,15 +32,15 @@ pub(super) struct Pace {
     pub(super) first_page: usize,
     /// Postings that come at once later: few, because the store may give nobody else a turn meanwhile.
     pub(super) max_page: usize,
-    /// Postings of a term that are read, at most: those of the newest items.
+    /// Postings of a term that are read for a page, at most.
     pub(super) max_postings: usize,
-    /// The most items whose postings are read by their keys, in place of all those of a term.
-    pub(super) max_looked_up: usize,
+    /// Items that are read for a page, at most, besides those that it has.
+    pub(super) max_rejected: usize,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Pace { first_page: 32, max_page: 250, max_postings: 2_000, max_looked_up: 100 }
+        Pace { first_page: 32, max_page: 250, max_postings: 2_000, max_rejected: 200 }
     }
 }
 
@@ -46,197 +51,324 @@ pub(super) enum SearchScope {
 }
 
 impl SearchScope {
-    async fn list(&self, list: &List) -> Result<Page, Error> {
+    pub(super) async fn list(&self, list: &List) -> Result<Page, Error> {
         match self {
             SearchScope::Own(tenant) => tenant.list(list).await,
             SearchScope::Catalog(visitor) => visitor.list(list).await,
         }
     }
 
-    async fn get_many(&self, wanted: &[(&str, &[&str])]) -> Result<Vec<Option<Record>>, Error> {
+    pub(super) async fn get_many(&self, wanted: &[(&str, &[&str])]) -> Result<Vec<Option<Record>>, Error> {
         match self {
             SearchScope::Own(tenant) => tenant.get_many(wanted).await,
             SearchScope::Catalog(visitor) => visitor.get_many(wanted).await,
         }
     }
+
+    fn seal(&self, bound: &[&str], position: &[&str]) -> Result<String, Error> {
+        match self {
+            SearchScope::Own(tenant) => tenant.seal_position(bound, position),
+            SearchScope::Catalog(visitor) => visitor.seal_position(bound, position),
+        }
+    }
+
+    fn open(&self, bound: &[&str], cursor: &str) -> Result<Vec<String>, Error> {
+        match self {
+            SearchScope::Own(tenant) => tenant.open_position(bound, cursor),
+            SearchScope::Catalog(visitor) => visitor.open_position(bound, cursor),
+        }
+    }
 }
 
-/// The items that answer best, at most `limit` of them, of equally good ones the newest or the oldest first. One that has
-/// fewer than half of the terms is no answer.
+/// What is looked for: phrases, and a tag and a category that the items have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Question {
+    phrases: Vec<Phrase>,
+    tag: Option<String>,
+    category: Option<String>,
+    /// The phrases of the tag, where the index does not have it as a whole.
+    letters_of_tag: Option<Vec<Phrase>>,
+    /// Whether nothing can answer it: it has signs alone.
+    is_empty: bool,
+}
+
+/// By which postings a question is looked up.
+pub(super) enum SearchTerms {
+    /// Items with all of these terms.
+    All(Vec<String>),
+    /// Items with any term that begins with a letter.
+    Beginning(char),
+}
+
+impl Question {
+    pub(super) fn new(text: Option<&str>, tag: Option<&str>, category: Option<&str>) -> Self {
+        let phrases = text.map(terms::phrases).unwrap_or_default();
+        let tag = tag.map(terms::folded_tag);
+        let is_empty = (text.is_some() && phrases.is_empty()) || tag.as_ref().is_some_and(String::is_empty);
+        Question { phrases, tag, category: category.map(str::to_owned), letters_of_tag: None, is_empty }
+    }
+
+    /// What is looked up in an index of the first version, which has pairs alone: letters, and no words, tags and categories.
+    pub(super) fn by_letters(self, tag: Option<&str>) -> Self {
+        let phrases = self.phrases.iter().map(Phrase::by_letters).collect();
+        let tag_letters = tag.map(terms::phrases).unwrap_or_default().iter().map(Phrase::by_letters).collect();
+        Question { phrases, letters_of_tag: Some(tag_letters), ..self }
+    }
+
+    /// Whether there is anything to look up.
+    pub(super) fn has_terms(&self) -> bool {
+        self.is_empty || self.terms().is_some()
+    }
+
+    /// The terms, and for each of them the phrase that it is of. `None`: nothing can answer.
+    fn terms(&self) -> Option<(SearchTerms, Vec<Option<usize>>)> {
+        if self.is_empty {
+            return None;
+        }
+        let filters: Vec<String> = match &self.letters_of_tag {
+            Some(letters) => letters.iter().flat_map(Phrase::terms).collect(),
+            None => {
+                let category = self.category.as_deref().map(terms::category_term);
+                category.into_iter().chain(self.tag.as_deref().and_then(terms::tag_term)).collect()
+            }
+        };
+        let of_phrases = self
+            .phrases
+            .iter()
+            .enumerate()
+            .flat_map(|(at, phrase)| phrase.terms().into_iter().map(move |term| (term, Some(at))));
+        let mut terms: Vec<(String, Option<usize>)> = Vec::new();
+        for (term, phrase) in filters.into_iter().map(|term| (term, None)).chain(of_phrases) {
+            if terms.len() < MAX_QUERY_TERMS && !terms.iter().any(|(known, _)| *known == term) {
+                terms.push((term, phrase));
+            }
+        }
+        if !terms.is_empty() {
+            let (terms, phrases) = terms.into_iter().unzip();
+            return Some((SearchTerms::All(terms), phrases));
+        }
+        let phrases = self.phrases.iter().chain(self.letters_of_tag.iter().flatten());
+        let first = phrases.into_iter().find_map(Phrase::single)?;
+        Some((SearchTerms::Beginning(first), vec![Some(0)]))
+    }
+
+    /// Whether an item has all that is asked for: postings only say that it may.
+    fn is_answered_by(&self, collection: &Collection, record: &Record) -> bool {
+        let has_tag = |tag: &String| strings(record, "tags").iter().any(|own| terms::folded_tag(own) == *tag);
+        let mut missing: Vec<&Phrase> = self.phrases.iter().collect();
+        let mut texts = collection.texts(record);
+        while let Some(text) = (!missing.is_empty()).then(|| texts.next()).flatten() {
+            missing.retain(|phrase| !text.has(phrase));
+        }
+        missing.is_empty()
+            && self.category.as_deref().is_none_or(|category| record.text("categoryId") == Some(category))
+            && self.tag.as_ref().is_none_or(has_tag)
+    }
+}
+
+/// Where a page has ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Position {
+    /// The last item before the window; `None`: it is the first one.
+    start: Option<HitKey>,
+    /// The last item of the window; `None`: it has not been read to its end.
+    end: Option<HitKey>,
+    /// The last item of the page, with its score; `None`: the window begins.
+    last: Option<(i64, HitKey)>,
+}
+
+/// What the cursor of a search is bound to besides the caller.
+pub(super) type Bound<'b> = [&'b str];
+
+impl Position {
+    pub(super) fn open(scope: &SearchScope, bound: &Bound<'_>, cursor: &str) -> Result<Self, Error> {
+        let texts = scope.open(bound, cursor)?;
+        let refused = || Error::from(ErrorKind::BadCursor);
+        let [start_at, start, end_at, end, score, last_at, last] = texts.as_slice() else { return Err(refused()) };
+        // No id is empty.
+        let key = |at: &String, id: &String| (!id.is_empty()).then(|| (at.clone(), id.clone()));
+        let score = score.parse().map_err(|_| refused())?;
+        Ok(Position {
+            start: key(start_at, start),
+            end: key(end_at, end),
+            last: key(last_at, last).map(|key| (score, key)),
+        })
+    }
+
+    pub(super) fn seal(&self, scope: &SearchScope, bound: &Bound<'_>) -> Result<String, Error> {
+        let texts = |key: Option<&HitKey>| key.cloned().unwrap_or_default();
+        let (start, end) = (texts(self.start.as_ref()), texts(self.end.as_ref()));
+        let last = texts(self.last.as_ref().map(|(_, key)| key));
+        let score = self.last.as_ref().map_or(0, |(score, _)| *score).to_string();
+        scope.seal(bound, &[&start.0, &start.1, &end.0, &end.1, &score, &last.0, &last.1])
+    }
+}
+
+/// A page of answers.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) records: Vec<Record>,
+    /// Where the next page begins; `None`: this is the last one.
+    pub(super) next: Option<Position>,
+}
+
+/// A page of the items that answer, of equally good ones the newest or the oldest first.
 ///
-/// A store in this process answers at once: after each read, other tasks have their turn.
+/// A page may have fewer than `limit` and yet a next one: it reads a bounded number of postings and items. A store in this process
+/// answers at once: after each read, other tasks have their turn.
 pub(super) async fn search(
     scope: &SearchScope,
     collection: &Collection,
-    wanted: &[QueryTerm],
+    question: &Question,
     (limit, oldest_first): (usize, bool),
+    from: Position,
     pace: &Pace,
-) -> Result<Vec<Record>, Error> {
-    let best = best_hits(scope, collection, wanted, (limit, oldest_first), pace).await?;
-    let ids: Vec<_> = best.iter().map(item_id).collect();
-    let wanted: Vec<_> = ids.iter().map(|id| (collection.entity, id.as_slice())).collect();
-    let (mut found, mut bytes) = (Vec::new(), 0);
-    for some in wanted.chunks(ITEMS_AT_ONCE) {
-        // Those that are gone are left out: their postings follow.
-        for record in scope.get_many(some).await?.into_iter().flatten() {
-            bytes += record.size();
-            // An answer is at most as large as the page of a list, which holds any single item.
-            if bytes > MAX_PAGE_BYTES {
-                return Ok(found);
+) -> Result<Found, Error> {
+    let Some((terms, phrase_of)) = question.terms() else { return Ok(Found::default()) };
+    let scores = Scores::new(phrase_of);
+    let mut page = PageOfAnswers {
+        scope,
+        collection,
+        question,
+        limit,
+        left: limit + pace.max_rejected,
+        bytes: 0,
+        ended: None,
+        records: Vec::new(),
+    };
+    let mut candidates = Candidates::new((scope, collection), &terms, (limit, oldest_first), from.start.clone(), pace);
+    let is_before = |one: &HitKey, other: &HitKey| precedes(one, other, oldest_first);
+    let (mut others, mut has_beyond) = (Vec::new(), false);
+    while !candidates.is_done {
+        let mut best = Vec::new();
+        for candidate in candidates.next().await? {
+            if from.end.as_ref().is_some_and(|end| is_before(end, &candidate.key)) {
+                has_beyond = true;
+                break;
             }
-            found.push(record);
-        }
-        yield_now().await;
-    }
-    Ok(found)
-}
-
-/// The keys of the best items.
-///
-/// The postings of each term are read from the newest to the oldest, page by page, until nothing that is unread can change the answer.
-async fn best_hits(
-    scope: &SearchScope,
-    collection: &Collection,
-    wanted: &[QueryTerm],
-    (limit, oldest_first): (usize, bool),
-    pace: &Pace,
-) -> Result<Vec<HitKey>, Error> {
-    let mut ranking = Ranking::new(wanted.len(), limit, oldest_first);
-    let mut lists: Vec<_> = wanted.iter().map(|term| Postings::new(collection, term, pace.max_postings)).collect();
-    // What begins with a character comes by its terms, and its newest items are known at the end only.
-    while let Some(at) = lists.iter().position(|list| list.pair.is_none()) {
-        let beginning = lists.swap_remove(at);
-        for (key, weight) in beginning.read_all(scope, pace.max_page).await? {
-            ranking.add(key, weight);
-        }
-        if ranking.settle(&unread(&lists)).is_none() {
-            return Ok(ranking.into_best());
-        }
-    }
-
-    let mut page = pace.first_page.max(limit);
-    loop {
-        let undecided = ranking.settle(&unread(&lists));
-        if !undecided.others {
-            lists.retain(|list| undecided.hits.iter().any(|key| list.could_have(key)));
-            if undecided.hits.len() <= pace.max_looked_up {
-                in_turns(lists.iter().map(|list| list.look_up(scope, collection, &undecided.hits)), &mut ranking)
-                    .await?;
-                return Ok(ranking.into_best());
+            let score = scores.of(&candidate);
+            let is_later = from
+                .last
+                .as_ref()
+                .is_none_or(|(last, key)| score < *last || (score == *last && is_before(key, &candidate.key)));
+            match is_later {
+                true if score == scores.best => best.push((score, candidate.key)),
+                true => others.push((score, candidate.key)),
+                false => {}
             }
         }
-        let size = page.min(pace.max_page);
-        in_turns(lists.iter_mut().map(|list| list.read(scope, size)), &mut ranking).await?;
-        lists.retain(|list| !list.is_read);
-        page = 2 * size;
-    }
-}
-
-/// Adds what these reads find. Several wait for a store that is elsewhere; when one is done, other tasks have their turn first.
-async fn in_turns(
-    reads: impl Iterator<Item = impl Future<Output = Result<Vec<(HitKey, i64)>, Error>> + Send>,
-    ranking: &mut Ranking,
-) -> Result<(), Error> {
-    let mut reads = stream::iter(reads.collect::<Vec<_>>()).buffer_unordered(CONCURRENT_READS);
-    while let Some(postings) = reads.try_next().await? {
-        for (key, weight) in postings {
-            ranking.add(key, weight);
+        // Nothing can be better than the best: they need not wait for the end of the window.
+        if page.add(best).await? {
+            return Ok(page.found(Position { last: None, ..from }));
         }
-        yield_now().await;
+        let passed = |key: &HitKey| candidates.at.as_ref().is_some_and(|at| !is_before(at, key));
+        let is_over = match (&from.end, &from.last) {
+            (Some(end), _) => has_beyond || passed(end),
+            (None, Some((_, last))) => candidates.read >= pace.max_postings && passed(last),
+            (None, None) => candidates.read >= pace.max_postings,
+        };
+        if is_over {
+            break;
+        }
+        if candidates.read >= MAX_GROWTH * pace.max_postings {
+            return Err(ErrorKind::BadCursor.into());
+        }
     }
-    Ok(())
+    let end = from.end.clone().or(candidates.at.clone());
+    others.sort_by(|(score, key), (other, others)| {
+        let by_place = if is_before(key, others) { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater };
+        other.cmp(score).then(by_place)
+    });
+    if page.add(others).await? {
+        return Ok(page.found(Position { start: from.start, end, last: None }));
+    }
+    let has_next_window = has_beyond || !candidates.is_done;
+    let next = end.filter(|_| has_next_window).map(|end| Position { start: Some(end), ..Position::default() });
+    Ok(Found { records: page.records, next })
 }
 
-fn unread(lists: &[Postings<'_>]) -> Unread {
-    Unread::new(lists.iter().map(|list| list.read_to.as_ref()))
+/// How good candidates are.
+struct Scores {
+    /// For each term the phrase that it is of; `None`: it says nothing of the place.
+    phrase_of: Vec<Option<usize>>,
+    best: i64,
 }
 
-fn item_id((at, id): &HitKey) -> Vec<&str> {
-    if at.is_empty() { vec![id] } else { vec![at, id] }
+impl Scores {
+    fn new(phrase_of: Vec<Option<usize>>) -> Self {
+        let phrases: std::collections::BTreeSet<_> = phrase_of.iter().flatten().collect();
+        let best = TITLE_WEIGHT * phrases.len() as i64;
+        Scores { phrase_of, best }
+    }
+
+    /// The sum over the phrases of how weighty the least of their terms is.
+    fn of(&self, candidate: &Candidate) -> i64 {
+        let mut least = std::collections::BTreeMap::new();
+        for (phrase, weight) in self.phrase_of.iter().zip(&candidate.weights) {
+            let Some(phrase) = phrase else { continue };
+            let known = least.entry(phrase).or_insert(*weight);
+            *known = (*known).min(*weight);
+        }
+        least.into_values().sum()
+    }
 }
 
-/// The postings of a term, from the newest to the oldest item.
-struct Postings<'t> {
-    /// The term; `None`: all terms that begin with a character, which are sorted by term before their items.
-    pair: Option<&'t str>,
-    list: List,
-    /// The last item that was read.
-    read_to: Option<HitKey>,
-    /// Whether there are no more.
-    is_read: bool,
-    /// How many may still be read.
+/// A page that is being filled.
+struct PageOfAnswers<'s> {
+    scope: &'s SearchScope,
+    collection: &'s Collection,
+    question: &'s Question,
+    limit: usize,
+    /// Items that may still be read.
     left: usize,
+    bytes: usize,
+    records: Vec<Record>,
+    /// The last item that was read for the page, when there is no room for a further one.
+    ended: Option<(i64, HitKey)>,
 }
 
-impl<'t> Postings<'t> {
-    fn new(collection: &Collection, term: &'t QueryTerm, max: usize) -> Self {
-        let (of_term, beginning_with) = collection.access_patterns();
-        let initial = |list: List, first: Option<char>| match first.filter(|_| collection.public) {
-            Some(first) => list.with("initial", first),
-            None => list,
-        };
-        let (pair, list) = match term {
-            QueryTerm::Pair(pair) => {
-                (Some(pair.as_str()), initial(List::by(of_term).with("term", pair), pair.chars().next()))
+impl PageOfAnswers<'_> {
+    /// Adds the candidates that answer, in this order; `true` if the page has ended before all of them.
+    ///
+    /// A full page has ended when a further answer is found: then there is a next one.
+    async fn add(&mut self, candidates: Vec<(i64, HitKey)>) -> Result<bool, Error> {
+        let mut rest = candidates.as_slice();
+        while !rest.is_empty() {
+            if self.left == 0 {
+                return Ok(true);
             }
-            // The terms of the catalog are partitioned by their first character.
-            QueryTerm::Beginning(first) if collection.public => (None, initial(List::by(beginning_with), Some(*first))),
-            QueryTerm::Beginning(first) => (None, List::by(beginning_with).with("term", *first)),
-        };
-        Postings { pair, list: list.with("kind", collection.kind), read_to: None, is_read: false, left: max }
-    }
-
-    /// Whether an item could have a posting that is not read yet.
-    fn could_have(&self, key: &HitKey) -> bool {
-        self.read_to.as_ref().is_none_or(|to| key < to)
-    }
-
-    /// The next postings: each with its item, and how weighty the term is in it.
-    async fn read(&mut self, scope: &SearchScope, size: usize) -> Result<Vec<(HitKey, i64)>, Error> {
-        self.list = self.list.clone().limit(size.min(self.left));
-        let page = scope.list(&self.list).await?;
-        self.left = self.left.saturating_sub(page.records.len());
-        let postings: Vec<_> = page.records.iter().map(posting).collect();
-        self.read_to = postings.last().map(|(key, _)| key.clone()).or(self.read_to.take());
-        match page.next.filter(|_| self.left > 0) {
-            Some(next) => self.list = self.list.clone().cursor(next),
-            None => self.is_read = true,
-        }
-        Ok(postings)
-    }
-
-    /// All postings, and other tasks have their turn after each page. Several terms of an item can begin alike: the weightiest
-    /// counts.
-    async fn read_all(mut self, scope: &SearchScope, size: usize) -> Result<HashMap<HitKey, i64>, Error> {
-        let mut weights = HashMap::new();
-        while !self.is_read {
-            for (key, weight) in self.read(scope, size).await? {
-                let best = weights.entry(key).or_insert(weight);
-                *best = weight.max(*best);
+            let at_once = (self.limit + 1 - self.records.len()).min(ITEMS_AT_ONCE).min(self.left);
+            let (some, others) = rest.split_at(at_once.min(rest.len()));
+            rest = others;
+            let ids: Vec<_> = some.iter().map(|(_, key)| item_id(key)).collect();
+            let wanted: Vec<_> = ids.iter().map(|id| (self.collection.entity, id.as_slice())).collect();
+            let records = self.scope.get_many(&wanted).await?;
+            self.left -= some.len();
+            for (candidate, record) in some.iter().zip(records) {
+                // Those that are gone are left out: their postings follow.
+                let answers = |record: &Record| self.question.is_answered_by(self.collection, record);
+                if let Some(record) = record.filter(answers) {
+                    self.bytes += record.size();
+                    // A page is at most as large as one of a list, which holds any single item.
+                    let is_full = self.records.len() == self.limit || self.bytes > MAX_PAGE_BYTES;
+                    if is_full && !self.records.is_empty() {
+                        return Ok(true);
+                    }
+                    self.records.push(record);
+                }
+                self.ended = Some(candidate.clone());
             }
             yield_now().await;
         }
-        Ok(weights)
+        Ok(false)
     }
 
-    /// The postings of those of these items that are not read yet, by their keys.
-    async fn look_up(
-        &self,
-        scope: &SearchScope,
-        collection: &Collection,
-        hits: &[HitKey],
-    ) -> Result<Vec<(HitKey, i64)>, Error> {
-        let Some(pair) = self.pair else { return Ok(Vec::new()) };
-        let hits = hits.iter().filter(|key| self.could_have(key));
-        let ids: Vec<_> = hits.map(|key| collection.posting_id(pair, &item_id(key))).collect();
-        let ids: Vec<Vec<&str>> = ids.iter().map(|id| id.iter().map(String::as_str).collect()).collect();
-        let wanted: Vec<_> = ids.iter().map(|id| (collection.postings(), id.as_slice())).collect();
-        Ok(scope.get_many(&wanted).await?.iter().flatten().map(posting).collect())
+    fn found(self, position: Position) -> Found {
+        Found { records: self.records, next: Some(Position { last: self.ended, ..position }) }
     }
 }
 
-fn posting(record: &Record) -> (HitKey, i64) {
-    let text = |field: &str| record.text(field).unwrap_or_default().to_owned();
-    let weight = record.json("weight").and_then(|weight| weight.as_i64()).unwrap_or_default();
-    ((text("createdAt"), text("targetId")), weight)
+/// The id of an item in its collection.
+pub(super) fn item_id((at, id): &HitKey) -> Vec<&str> {
+    if at.is_empty() { vec![id] } else { vec![at, id] }
 }

@@ -3,16 +3,20 @@
 use std::sync::Arc;
 
 use nagaya_store::Store;
-use nagaya_tenancy::{IdGenerator, List, Nagaya, Principal, Record, Settings, Tenant};
+use nagaya_tenancy::{IdGenerator, List, Nagaya, Principal, Record, RecordOwner, Settings, Tenant};
 use nagaya_testing::{ManualClock, memory_store};
 use serde_json::{Value as Json, json};
 
 use super::{
     Collection,
     index::{Postings, posted_terms, reconcile},
-    terms::Weighted,
+    query::{Pace, Position, Question, SearchScope, search},
+    terms::{Weighted, initial},
 };
-use crate::product::object_fields;
+use crate::{
+    product::object_fields,
+    reconciler::{catch_up, has_reconciled_all},
+};
 
 const AT: &str = "2029-12-31T00:00:00Z";
 
@@ -58,8 +62,7 @@ async fn stored(tenant: &Tenant, collection: &Collection, id: &[&str], wanted: &
     let lists = match collection.public {
         // There is no list of all postings: read one list per first character.
         true => {
-            let initials: std::collections::BTreeSet<_> =
-                wanted.keys().filter_map(|term| term.chars().next()).collect();
+            let initials: std::collections::BTreeSet<_> = wanted.keys().filter_map(|term| initial(term)).collect();
             let list = |initial: char| List::by("catalog_terms_beginning_with").with("initial", initial);
             initials.into_iter().chain(['古']).map(list).collect()
         }
@@ -202,5 +205,66 @@ async fn concurrent_reconciliation_converges_while_the_recipe_changes() {
             task.await.expect("reconciled");
         }
         assert!(postings(&nagaya, "recipe", "u_01", &["r_01"]).await.is_empty());
+    }
+}
+
+/// Proves the full-text search part of K19.
+#[tokio::test]
+async fn an_index_of_an_older_version_is_built_anew_at_the_first_start() {
+    let nagaya = open_kondate().await;
+    let hana = user(&nagaya, "u_01");
+    let mut made = recipe("玉子焼き");
+    made["tags"] = json!(["肉料理"]);
+    hana.create("recipe", object_fields(made)).await.expect("a recipe");
+    catch_up(&nagaya).await.expect("it is indexed");
+    let built = postings(&nagaya, "recipe", "u_01", &["r_01"]).await;
+
+    // As version 1 left it: pairs alone, their record, and its own position.
+    let id = ["r_01".to_owned()];
+    let of = Postings::new(&nagaya, Collection::of_entity("recipe").expect("recipes"), "u_01", &id).expect("a tenant");
+    let operator = nagaya.operator("a test of it", &Principal::new("", "test"));
+    let position =
+        operator.side_record("saved_recipe", RecordOwner::System, "followers-position-2").await.expect("read");
+    let fields = position.as_ref().map(|position| position.fields.clone());
+    operator
+        .change_set()
+        .side_record("saved_recipe", RecordOwner::System, "followers-position", fields, None)
+        .side_record("saved_recipe", RecordOwner::System, "followers-position-2", None, position.as_ref())
+        .commit()
+        .await
+        .expect("the position of version 1");
+    of.forget_words().await;
+    assert!(!has_reconciled_all(&operator).await.expect("read"));
+    assert_ne!(stored(&hana, Collection::of_entity("recipe").expect("recipes"), &["r_01"], &built).await, built);
+
+    // Until then it finds what is written as it is asked for.
+    let scope = SearchScope::Own(hana);
+    let recipes = Collection::of_entity("recipe").expect("recipes");
+    let found = async |question: Question| {
+        let page = search(&scope, recipes, &question, (9, false), Position::default(), &Pace::default()).await;
+        page.expect("a page").records.len()
+    };
+    let asked = |text: Option<&str>, tag| Question::new(text, tag, None);
+    assert_eq!(found(asked(Some("玉子"), None)).await, 0);
+    for (text, tag, count) in [
+        (Some("玉子"), None, 1),
+        (Some("玉子焼き"), None, 1),
+        (Some("卵"), None, 0),
+        (None, Some("肉料理"), 1),
+        (None, Some("肉"), 0),
+        (Some("玉"), Some("肉料理"), 1),
+    ] {
+        let question = asked(text, tag).by_letters(tag);
+        assert!(question.has_terms());
+        assert_eq!(found(question).await, count, "{text:?} {tag:?}");
+    }
+    assert!(!Question::new(None, None, Some("c_01")).by_letters(None).has_terms());
+
+    catch_up(&nagaya).await.expect("it is indexed");
+    assert!(has_reconciled_all(&operator).await.expect("read"));
+    assert_eq!(postings(&nagaya, "recipe", "u_01", &["r_01"]).await, built);
+    assert!(built.contains_key("~たまご"));
+    for question in [asked(Some("卵"), None), asked(None, Some("肉料理"))] {
+        assert_eq!(found(question).await, 1);
     }
 }

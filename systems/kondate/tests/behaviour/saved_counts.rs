@@ -196,7 +196,7 @@ impl Backend {
     fn delete_position(&self) {
         let operator = self.nagaya.operator("a test of it", &Principal::new("", "test"));
         self.runtime.block_on(async {
-            let (entity, name) = ("saved_recipe", "followers-position");
+            let (entity, name) = ("saved_recipe", "followers-position-2");
             let position = operator.side_record(entity, RecordOwner::System, name).await.expect("it is read");
             let set = operator.change_set().side_record(entity, RecordOwner::System, name, None, position.as_ref());
             set.commit().await.expect("the position is deleted");

@@ -13,6 +13,16 @@ fn recipes_are_found_by_their_text() {
     the_best_match_comes_first(&server);
     changed_items_are_found_by_their_new_text(&server);
     sets_are_found_by_their_text(&server);
+    a_phrase_is_found_where_its_letters_stand_together(&server);
+    words_are_found_in_other_spellings(&server);
+}
+
+/// Proves the full-text search part of K19.
+#[test]
+fn searches_are_filtered_and_paged() {
+    let server = kondate_server();
+    a_search_is_filtered_by_tag_and_category(&server);
+    a_search_is_paged_without_loss_or_repetition(&server);
 }
 
 /// Proves the full-text search part of K19.
@@ -37,8 +47,8 @@ fn invalid_search_queries_are_refused() {
 fn a_caller_has_few_searches_at_the_same_time() {
     let (server, store) = instrumented_server();
     let (hana, anonymous) = (server.client_of_user("u_busy", "u_busy"), server.anonymous_client());
-    let catalog = search_path("/catalog/recipes", "卵焼");
-    let is_of_catalog = |call: &Call| matches!(call, Call::Query(query) if query.partition == "TERM#RECIPE#卵".into());
+    let catalog = search_path("/catalog/recipes", "ハヤ");
+    let is_of_catalog = |call: &Call| matches!(call, Call::Query(query) if query.partition == "TERM#RECIPE#は".into());
     let held = store.inject(Fault::pause_after().matching(is_of_catalog));
     std::thread::scope(|threads| {
         let searches = [(); 2].map(|()| threads.spawn(|| anonymous.get(&catalog).list()));
@@ -50,7 +60,7 @@ fn a_caller_has_few_searches_at_the_same_time() {
         assert_eq!(refused.header("retry-after"), Some("1"));
         // What is not searched is not affected, and neither is a user's own book.
         assert_eq!(anonymous.get("/v1/catalog/recipes").status, 200);
-        assert_eq!(hana.get(&search_path("/recipes", "卵焼")).status, 200);
+        assert_eq!(hana.get(&search_path("/recipes", "ハヤ")).status, 200);
         held.remove();
         assert_eq!(searches.map(|search| search.join().expect("an answer").len()), [0, 0]);
     });
@@ -105,12 +115,123 @@ pub(crate) fn the_best_match_comes_first(server: &TestServer) {
     // More matches first, then the more important field, then the newest.
     let all = ["豚の生姜焼き", "生姜湯", "古漬け", "豚の炒め物", "鶏の照り焼き"];
     finds(&hana, "/recipes", "生姜", &all);
-    // Two of three terms suffice: 生姜 and 焼き, in any field.
-    finds(&hana, "/recipes", "生姜焼き", &["豚の生姜焼き", "鶏の照り焼き"]);
-    finds(&hana, "/recipes", "生姜焼", &["豚の生姜焼き", "生姜湯", "古漬け", "豚の炒め物", "鶏の照り焼き"]);
+    // Words that stand together are one phrase; with a space between them, each may stand elsewhere.
+    finds(&hana, "/recipes", "生姜焼き", &["豚の生姜焼き"]);
+    finds(&hana, "/recipes", "生姜焼", &["豚の生姜焼き"]);
+    finds(&hana, "/recipes", "生姜 焼き", &["豚の生姜焼き", "鶏の照り焼き"]);
     let two = hana.get(&format!("{}&limit=2", search_path("/recipes", "生姜")));
     assert_eq!(titles(&two), all[..2]);
-    assert_eq!(two.body.get("nextCursor"), None);
+    let five = hana.get(&format!("{}&limit=5", search_path("/recipes", "生姜")));
+    assert_eq!((titles(&five).len(), five.body.get("nextCursor")), (5, None));
+}
+
+pub(crate) fn a_phrase_is_found_where_its_letters_stand_together(server: &TestServer) {
+    let hana = server.client_of_user("u_phrase", "u_phrase");
+    for title in ["しょうゆラーメン", "しょうがのスープ", "京都の湯どうふ"] {
+        add(&hana, title, json!({}));
+    }
+    finds(&hana, "/recipes", "しょうが", &["しょうがのスープ"]);
+    finds(&hana, "/recipes", "しょうゆ", &["しょうゆラーメン"]);
+    finds(&hana, "/recipes", "しょう", &["しょうがのスープ", "しょうゆラーメン"]);
+    finds(&hana, "/recipes", "スープしょうが", &[]);
+    finds(&hana, "/recipes", "スープ しょうが", &["しょうがのスープ"]);
+}
+
+pub(crate) fn words_are_found_in_other_spellings(server: &TestServer) {
+    let hana = server.client_of_user("u_words", "u_words");
+    let salmon = json!([{ "name": "紅鮭" }]);
+    add(&hana, "お茶漬け", json!({ "ingredients": salmon }));
+    for title in ["サケのムニエル", "卵焼き", "玉子サンド", "たまごスープ", "玉ねぎのマリネ"]
+    {
+        add(&hana, title, json!({}));
+    }
+    for question in ["卵", "玉子", "たまご", "タマゴ", "tamago", "ＴＡＭＡＧＯ"] {
+        finds(&hana, "/recipes", question, &["たまごスープ", "玉子サンド", "卵焼き"]);
+    }
+    for question in ["鮭", "さけ", "サケ", "sake"] {
+        finds(&hana, "/recipes", question, &["サケのムニエル", "お茶漬け"]);
+    }
+    finds(&hana, "/recipes", "玉子焼き", &["卵焼き"]);
+    finds(&hana, "/recipes", "tamanegi", &["玉ねぎのマリネ"]);
+    finds(&hana, "/recipes", "葱", &[]);
+}
+
+pub(crate) fn a_search_is_filtered_by_tag_and_category(server: &TestServer) {
+    let hana = server.client_of_user("u_filter", "u_filter");
+    hana.post("/v1/profile", &json!({ "displayName": "Hana" })).expect_data(201);
+    add(&hana, "肉じゃが", json!({ "tags": ["和食", "煮物"], "categoryId": "c_01" }));
+    add(&hana, "筑前煮", json!({ "tags": ["和食"], "categoryId": "c_02" }));
+    add(&hana, "和食のカレー", json!({ "tags": ["和食とカレー"] }));
+    let stew = add(&hana, "カレー煮込み", json!({ "tags": ["カレー"], "categoryId": "c_01" }));
+    let find = |client: &Client<'_>, path: &str, expected: &[&str]| {
+        client.get_until(path, |answer| titles(answer) == expected);
+    };
+    let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+    let (japanese, curry, meat) = (encoded("和食"), encoded("かれー"), encoded("煮"));
+    find(&hana, &format!("/v1/recipes?tag={japanese}"), &["筑前煮", "肉じゃが"]);
+    find(&hana, &format!("/v1/recipes?tag={curry}"), &["カレー煮込み"]);
+    find(&hana, "/v1/recipes?categoryId=c_01", &["カレー煮込み", "肉じゃが"]);
+    find(&hana, "/v1/recipes?categoryId=c_01&order=asc", &["肉じゃが", "カレー煮込み"]);
+    find(&hana, "/v1/recipes?categoryId=c", &[]);
+    find(&hana, &format!("/v1/recipes?q={meat}&categoryId=c_01"), &["カレー煮込み", "肉じゃが"]);
+    find(&hana, &format!("/v1/recipes?q={meat}&tag={japanese}"), &["筑前煮", "肉じゃが"]);
+    find(&hana, &format!("/v1/recipes?q={meat}&tag={japanese}&categoryId=c_01"), &["肉じゃが"]);
+    // Both follow changes.
+    let path = format!("/v1/recipes/{}", text(&stew, "recipeId"));
+    hana.patch(&path, &json!({ "categoryId": "c_02", "tags": ["和食"] })).expect_data(200);
+    find(&hana, "/v1/recipes?categoryId=c_02", &["カレー煮込み", "筑前煮"]);
+    find(&hana, "/v1/recipes?categoryId=c_01", &["肉じゃが"]);
+    find(&hana, &format!("/v1/recipes?tag={curry}"), &[]);
+    // The catalog has tags, and no categories: those are the user's own.
+    hana.post(&format!("{path}/publish"), &json!({})).expect_data(200);
+    let anonymous = server.anonymous_client();
+    find(&anonymous, &format!("/v1/catalog/recipes?tag={japanese}"), &["カレー煮込み"]);
+    find(&anonymous, &format!("/v1/catalog/recipes?tag={curry}"), &[]);
+    let refused = anonymous.get("/v1/catalog/recipes?categoryId=c_02");
+    assert_eq!(refused.expect_problem(400, "bad_parameter"), ["categoryId"]);
+    let set = json!({ "title": "和定食", "tags": ["和食"], "categoryId": "c_09" });
+    hana.post("/v1/sets", &set).expect_data(201);
+    find(&hana, &format!("/v1/sets?tag={japanese}&categoryId=c_09"), &["和定食"]);
+}
+
+pub(crate) fn a_search_is_paged_without_loss_or_repetition(server: &TestServer) {
+    let hana = server.client_of_user("u_pages", "u_pages");
+    let soup = |n: usize| match n % 3 {
+        0 => add(&hana, &format!("味噌汁{n}"), json!({})),
+        1 => add(&hana, &format!("豆腐{n}"), json!({ "ingredients": [{ "name": "みそ" }] })),
+        _ => add(&hana, &format!("大根{n}"), json!({ "description": "ミソも合う" })),
+    };
+    let made: Vec<_> = (0..14).map(soup).collect();
+    let path = format!("{}&limit=3", search_path("/recipes", "味噌"));
+    let all = hana.get_until(&format!("{}&limit=100", search_path("/recipes", "味噌")), |all| all.list().len() == 14);
+    let (all, mut found, mut cursor) = (titles(&all), Vec::new(), String::new());
+    for page in 0.. {
+        let answer = hana.get(&format!("{path}{cursor}"));
+        assert!(answer.list().len() <= 3);
+        found.extend(titles(&answer));
+        let Some(next) = answer.body.get("nextCursor").and_then(Json::as_str) else { break };
+        cursor = format!("&cursor={next}");
+        // New ones, and ones that are gone, move no others.
+        soup(20 + page);
+        if page == 1 {
+            assert_eq!(hana.delete(&format!("/v1/recipes/{}", text(&made[2], "recipeId"))).status, 204);
+            // A cursor is of one question, one order and one caller.
+            let other = server.client_of_user("u_other", "u_other");
+            for refused in [
+                hana.get(&format!("{}{cursor}", search_path("/recipes", "みそ"))),
+                hana.get(&format!("{path}&order=asc{cursor}")),
+                hana.get(&format!("{path}&categoryId=c_01{cursor}")),
+                hana.get(&format!("{}{cursor}", search_path("/sets", "味噌"))),
+                other.get(&format!("{path}{cursor}")),
+                hana.get(&format!("/v1/recipes?limit=3{cursor}")),
+            ] {
+                refused.expect_problem(400, "bad_cursor");
+            }
+        }
+    }
+    found.retain(|title| all.contains(title));
+    let expected: Vec<_> = all.iter().filter(|title| *title != "大根2").cloned().collect();
+    assert_eq!(found, expected);
 }
 
 pub(crate) fn changed_items_are_found_by_their_new_text(server: &TestServer) {
@@ -201,7 +322,12 @@ pub(crate) fn an_invalid_search_query_is_refused_with_a_reason(server: &TestServ
         check("q=", "q");
         assert!(hana.get(&format!("/v1{path}?q=%20%E3%80%81!")).list().is_empty());
         check("q=a&q=b", "q");
-        check("q=a&cursor=x", "cursor");
+        hana.get(&format!("/v1{path}?q=a&cursor=x")).expect_problem(400, "bad_cursor");
+        check("tag=", "tag");
+        check("q=a&tag=b&tag=c", "tag");
+        check(&format!("tag={}", "b".repeat(51)), "tag");
+        assert!(hana.get(&format!("/v1{path}?tag={}", "b".repeat(50))).list().is_empty());
+        assert!(hana.get(&format!("/v1{path}?tag=%21")).list().is_empty());
         check("q=a&order=up", "order");
         check("q=a&limit=0", "limit");
         check("q=a&limit=1001", "limit");
