@@ -31,9 +31,9 @@ pub trait Extension: Send + Sync + 'static {
     }
 
     /// Called for the items of every answer, of derived and of custom routes, before they are written: may
-    /// [restrict](Record::restrict) what the caller sees of them. Tags and 304 follow from what is left. What a custom route
-    /// answers as [`Content::Data`](crate::Content::Data) is not among them. `If-Match` is compared with the whole item: a caller
-    /// who sees less sends its version alone, such as `"v3"`. `None`: nothing is restricted.
+    /// [restrict](Record::restrict) what the caller sees of them, or [add](Record::add_fields) to it. Tags and 304 follow from that.
+    /// What a custom route answers as [`Content::Data`](crate::Content::Data) is not among them. `If-Match` is compared with the whole
+    /// item: a caller who sees less sends its version alone, such as `"v3"`. `None`: nothing is changed.
     fn restrict<'a>(
         &'a self,
         call: &'a Call,

@@ -238,7 +238,7 @@ impl SystemService {
             Some(restricting) => restricting.await?,
             None => return Ok(()),
         }
-        answer.tag_restricted();
+        answer.tag_adapted();
         Ok(())
     }
 

@@ -50,7 +50,10 @@ impl Extension for KondateExtension {
         call: &'a Call,
         records: &'a mut [Record],
     ) -> Option<ExtensionFuture<'a, Result<(), Problem>>> {
-        Some(Box::pin(catalog::preview::restrict(call, records)))
+        Some(Box::pin(async {
+            catalog::completed::complete(call, records).await?;
+            catalog::preview::restrict(call, records).await
+        }))
     }
 
     fn customize_openapi(&self, document: &mut Document) {
@@ -63,6 +66,7 @@ impl Extension for KondateExtension {
     }
 
     /// The lag of saved counts and of the search index.
+        catalog::completed::customize_openapi(document);
     fn measurements<'a>(&'a self, nagaya: &'a Nagaya) -> ExtensionFuture<'a, Vec<Measurement>> {
         let measured = self.subscription_status.measurements("counts_and_search", nagaya.clock().millis());
         Box::pin(std::future::ready(measured))

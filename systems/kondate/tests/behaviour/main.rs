@@ -5,6 +5,7 @@
 mod archive;
 mod attack;
 mod catalog;
+mod catalog_lists;
 mod derived_routes;
 #[cfg(feature = "servers")]
 mod dynamodb;
@@ -16,6 +17,7 @@ mod payments;
 mod plans;
 mod push;
 mod saved_counts;
+mod saved_order;
 mod search;
 mod shares;
 mod shopping;
