@@ -1,7 +1,7 @@
 //! The extension: custom routes, background work and measurements.
 
 use nagaya_design::Design;
-use nagaya_server::{Call, CustomRoute, Document, Extension, ExtensionFuture, Problem, StopSignal};
+use nagaya_server::{Answer, Call, CustomRoute, Document, Extension, ExtensionFuture, Problem, StopSignal};
 use nagaya_store::Measurement;
 use nagaya_tenancy::{Error, List, Nagaya, Record, Retry, SubscriptionStatus, Tenant};
 use serde_json::{Map, Value as Json, json};
@@ -44,7 +44,13 @@ impl Extension for KondateExtension {
         .collect()
     }
 
-    /// Makes previews of paid items for those who have not paid.
+    /// Takes the slots of plans in either case.
+    fn before<'a>(&'a self, call: &'a mut Call) -> ExtensionFuture<'a, Result<Option<Answer>, Problem>> {
+        plans::normalize_slots(call);
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Says of catalog items what is not stored in them, and makes previews of paid items for those who have not paid.
     fn restrict<'a>(
         &'a self,
         call: &'a Call,

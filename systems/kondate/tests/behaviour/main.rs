@@ -6,6 +6,8 @@ mod archive;
 mod attack;
 mod catalog;
 mod catalog_lists;
+mod cooked;
+mod copies;
 mod derived_routes;
 #[cfg(feature = "servers")]
 mod dynamodb;
@@ -21,5 +23,6 @@ mod saved_order;
 mod search;
 mod shares;
 mod shopping;
+mod slots;
 mod stored_keys;
 mod walls;

@@ -100,6 +100,7 @@ fn create_one_of_each(server: &TestServer, cook: &Client<'_>) -> Ids {
         ("recipeId", of(&recipe, "recipeId")),
         ("setId", of(&set, "setId")),
         ("slot", "CURRENT".to_owned()),
+        ("position", "0".to_owned()),
         ("itemId", of(&shopping, "itemId")),
         ("fridgeItemId", of(&kept, "itemId")),
         ("deletedItemId", of(&deleted, "itemId")),
@@ -125,9 +126,8 @@ fn create_one_of_each(server: &TestServer, cook: &Client<'_>) -> Ids {
 /// The same keys with ids that never existed.
 fn unknown_ids(ids: &Ids) -> Ids {
     let never = |name: &str, value: &String| match name {
-        "slot" | "scope" | "platform" | "date" | "month" | "purchasedAt" | "notifiedAt" | "createdAt" | "deletedAt" => {
-            value.clone()
-        }
+        "slot" | "position" | "scope" | "platform" | "date" | "month" | "purchasedAt" | "notifiedAt" | "createdAt"
+        | "deletedAt" => value.clone(),
         "tokenHash" => "0".repeat(64),
         "creatorId" => "u_nobody".to_owned(),
         _ => "01HARX5BD7F8G9H0J1K2M3N4PQ".to_owned(),
