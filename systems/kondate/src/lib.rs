@@ -8,6 +8,7 @@ mod archive;
 mod catalog;
 mod fridge;
 mod notifications;
+mod names;
 mod payments;
 mod plans;
 mod product;

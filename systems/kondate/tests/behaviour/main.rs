@@ -12,6 +12,7 @@ mod derived_routes;
 #[cfg(feature = "servers")]
 mod dynamodb;
 mod fridge;
+mod from_plan;
 mod harness;
 mod notifications;
 mod paid_content;
@@ -22,6 +23,7 @@ mod saved_counts;
 mod saved_order;
 mod search;
 mod shares;
+mod shopped;
 mod shopping;
 mod slots;
 mod stored_keys;
