@@ -6,6 +6,7 @@
 
 mod archive;
 mod catalog;
+mod categories;
 mod fridge;
 mod notifications;
 mod names;
@@ -14,6 +15,7 @@ mod plans;
 mod product;
 mod push;
 mod reconciler;
+mod replacing;
 mod search;
 mod seed;
 mod shares;

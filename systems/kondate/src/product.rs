@@ -7,8 +7,8 @@ use nagaya_tenancy::{Error, List, Nagaya, Record, Retry, SubscriptionStatus, Ten
 use serde_json::{Map, Value as Json, json};
 
 use crate::{
-    archive, catalog, fridge, notifications, payments, payments::PaymentSettings, plans, push, reconciler, search,
-    shares, shopping,
+    archive, catalog, categories, fridge, notifications, payments, payments::PaymentSettings, plans, push, reconciler,
+    replacing, search, shares, shopping,
 };
 
 /// The most changes of one change set, with room for index and audit records.
@@ -28,9 +28,11 @@ impl Extension for KondateExtension {
     fn routes(&self) -> Vec<CustomRoute> {
         let design = &self.design;
         [
+            replacing::routes(design),
             plans::routes(design),
             shopping::routes(design),
             fridge::routes(),
+            categories::routes(design),
             archive::routes(),
             notifications::routes(),
             push::routes(design),
@@ -64,6 +66,7 @@ impl Extension for KondateExtension {
 
     fn customize_openapi(&self, document: &mut Document) {
         catalog::preview::customize_openapi(document);
+        catalog::completed::customize_openapi(document);
     }
 
     /// Updates saved counts and the search index after writes.
@@ -72,7 +75,6 @@ impl Extension for KondateExtension {
     }
 
     /// The lag of saved counts and of the search index.
-        catalog::completed::customize_openapi(document);
     fn measurements<'a>(&'a self, nagaya: &'a Nagaya) -> ExtensionFuture<'a, Vec<Measurement>> {
         let measured = self.subscription_status.measurements("counts_and_search", nagaya.clock().millis());
         Box::pin(std::future::ready(measured))

@@ -19,6 +19,7 @@ mod paid_content;
 mod payments;
 mod plans;
 mod push;
+mod replacing;
 mod saved_counts;
 mod saved_order;
 mod search;

@@ -167,14 +167,15 @@ pub(crate) fn no_route_reaches_another_user(server: &TestServer) {
     for name in ["u_2", "u_10", "U_1", "u_1#RECIPE", "USER#u_1"] {
         let them = server.client_of_user(name, name);
         for (method, path, _) in operations() {
-            // Everyone with the link can read it.
+            // Everyone with the link can read it, and everyone has two plans to write.
             let theirs = body(&method, &path, &ids);
-            if (!path.contains('{') && theirs.is_none()) || (method == "GET" && path == "/v1/shares/{shareId}") {
+            let is_for_all = [("GET", "/v1/shares/{shareId}"), ("PUT", "/v1/plans/{slot}")].contains(&(&method, &path));
+            if (!path.contains('{') && theirs.is_none()) || is_for_all {
                 continue;
             }
             let ask = |ids: &Ids| {
-                let body =
-                    body(&method, &path, ids).or_else(|| matches!(&*method, "POST" | "PATCH").then(|| json!({})));
+                let body = body(&method, &path, ids)
+                    .or_else(|| matches!(&*method, "POST" | "PUT" | "PATCH").then(|| json!({})));
                 let them = them.with_header("idempotency-key", &format!("{name}-{path}"));
                 visible(&them.send(&method, &fill_path(&path, ids), body.as_ref()))
             };
@@ -202,7 +203,8 @@ pub(crate) fn only_public_routes_accept_visitors(server: &TestServer) {
     let before = stored(server, "u_1");
     let visitor = server.anonymous_client();
     for (method, path, public) in operations() {
-        let body = body(&method, &path, &ids).or_else(|| matches!(&*method, "POST" | "PATCH").then(|| json!({})));
+        let body =
+            body(&method, &path, &ids).or_else(|| matches!(&*method, "POST" | "PUT" | "PATCH").then(|| json!({})));
         let answer = visitor.send(&method, &fill_path(&path, &ids), body.as_ref());
         let shown = answer.body.to_string();
         if public {
