@@ -111,6 +111,8 @@ pub struct CustomRoute {
     pub summary: String,
     /// The JSON Schema of the body; `None`: it takes none.
     pub body_schema: Option<Json>,
+    /// Whether its handler gets the body as it was sent too, such as to verify a signature.
+    pub keeps_raw_body: bool,
     /// The JSON Schema of `data` in its answer; `None`: 204 without a body.
     pub answer_schema: Option<Json>,
     /// The status of its answer.
@@ -146,6 +148,7 @@ impl CustomRoute {
             requires: None,
             summary: summary.to_owned(),
             body_schema: None,
+            keeps_raw_body: false,
             answer_schema: None,
             status: 200,
             other_statuses: Vec::new(),
@@ -197,6 +200,13 @@ impl CustomRoute {
     #[must_use]
     pub fn body(mut self, schema: Json) -> Self {
         self.body_schema = Some(schema);
+        self
+    }
+
+    /// Its handler gets the body as it was sent too, as [`Call::raw_body`].
+    #[must_use]
+    pub fn keeps_raw_body(mut self) -> Self {
+        self.keeps_raw_body = true;
         self
     }
 

@@ -60,6 +60,33 @@ pub(crate) fn items_are_the_same_in_every_order(server: &TestServer) {
     assert_eq!(known.get(&public).expect_data(200)["saved"], false);
 }
 
+/// Proves the part of K14 that a long list by saves is paged without loss.
+#[test]
+fn a_long_list_by_saves_is_paged_without_loss() {
+    let server = kondate_server();
+    let ann = cook(&server, "u_all_p");
+    let made: Vec<_> = (0..26).map(|n| text(&publish(&ann, &format!("{n}")), "recipeId").to_owned()).collect();
+    let ids = |list: &[Json]| -> Vec<String> { list.iter().map(|each| text(each, "recipeId").to_owned()).collect() };
+    for path in ["/v1/catalog/recipes/popular?", "/v1/creator-recipes?creatorId=u_all_p&"] {
+        let all = ids(&ann.get(path.trim_end_matches(['?', '&'])).list());
+        assert_eq!(all, made.iter().rev().cloned().collect::<Vec<_>>(), "{path}");
+        let (mut paged, mut next) = (Vec::new(), Some(format!("{path}limit=22")));
+        while let Some(path_of_page) = next {
+            let page = ann.get(&path_of_page);
+            paged.push(ids(&page.list()));
+            next = page.body["nextCursor"].as_str().map(|cursor| format!("{path}limit=22&cursor={cursor}"));
+        }
+        assert_eq!((paged[0].len(), paged.concat()), (22, all), "{path}");
+        for wrong in ["limit=0", "limit=1001", "order=up", "limit=1&limit=2", "color=red"] {
+            ann.get(&format!("{path}{wrong}")).expect_problem(400, "bad_parameter");
+        }
+        assert_eq!(ids(&ann.get(&format!("{path}order=asc&limit=1")).list()), made[..1]);
+    }
+    ann.get("/v1/creator-recipes").expect_problem(400, "bad_parameter");
+    ann.get(&format!("/v1/creator-recipes?creatorId={}", "x".repeat(65))).expect_problem(400, "bad_parameter");
+    ann.get("/v1/catalog/recipes/popular?cursor=x").expect_problem(400, "bad_cursor");
+}
+
 /// Proves the part of K14 that sets are the same in every order.
 #[test]
 fn sets_are_whole_in_every_order_too() {

@@ -27,10 +27,15 @@ pub(crate) fn goods_are_completed_and_in_the_fridge(server: &TestServer) {
     let done = shop(&[&milk, &egg, &milk], true).list();
     assert!(done.iter().all(|item| item["completed"] == true));
     let fridge = mio.get("/v1/fridge-items").list();
-    let names: Vec<_> = done.iter().map(|item| (text(item, "name"), text(item, "fridgeItemId"))).collect();
-    let stored: Vec<_> = fridge.iter().map(|item| (text(item, "name"), text(item, "itemId"))).collect();
-    assert_eq!((names.len(), &names), (2, &stored));
-    let fields = ["amount", "unit", "category", "note"].map(|field| fridge[0][field].clone());
+    let names = |items: &[Json], id: &str| {
+        let mut names: Vec<_> =
+            items.iter().map(|item| [text(item, "name"), text(item, id)].map(str::to_owned)).collect();
+        names.sort();
+        names
+    };
+    assert_eq!((done.len(), names(&done, "fridgeItemId")), (2, names(&fridge, "itemId")));
+    let milk_there = fridge.iter().find(|item| item["name"] == "牛乳").expect("it is there");
+    let fields = ["amount", "unit", "category", "note"].map(|field| milk_there[field].clone());
     assert_eq!(fields, [json!(2), json!("本"), json!("乳卵"), json!("低脂肪")]);
 
     // What is in the fridge is not put there again, also concurrently.
