@@ -113,11 +113,11 @@ impl Answer {
         }
     }
 
-    /// Replaces the tag of an item that was restricted after it was tagged.
-    pub(crate) fn tag_restricted(&mut self) {
+    /// Replaces the tag of an item that was adapted to its caller after it was tagged.
+    pub(crate) fn tag_adapted(&mut self) {
         if self.headers.contains_key(header::ETAG)
             && let Content::Record(record) = &self.content
-            && record.is_restricted()
+            && record.is_adapted()
         {
             let tag = tag(record);
             self.set_header(header::ETAG, &tag);

@@ -31,9 +31,9 @@ pub trait Extension: Send + Sync + 'static {
     }
 
     /// Called for the items of every answer, of derived and of custom routes, before they are written: may
-    /// [restrict](Record::restrict) what the caller sees of them. Tags and 304 follow from what is left. What a custom route
-    /// answers as [`Content::Data`](crate::Content::Data) is not among them. `If-Match` is compared with the whole item: a caller
-    /// who sees less sends its version alone, such as `"v3"`. `None`: nothing is restricted.
+    /// [restrict](Record::restrict) what the caller sees of them, or [add](Record::add_fields) to it. Tags and 304 follow from that.
+    /// What a custom route answers as [`Content::Data`](crate::Content::Data) is not among them. `If-Match` is compared with the whole
+    /// item: a caller who sees less sends its version alone, such as `"v3"`. `None`: nothing is changed.
     fn restrict<'a>(
         &'a self,
         call: &'a Call,
@@ -111,6 +111,8 @@ pub struct CustomRoute {
     pub summary: String,
     /// The JSON Schema of the body; `None`: it takes none.
     pub body_schema: Option<Json>,
+    /// Whether its handler gets the body as it was sent too, such as to verify a signature.
+    pub keeps_raw_body: bool,
     /// The JSON Schema of `data` in its answer; `None`: 204 without a body.
     pub answer_schema: Option<Json>,
     /// The status of its answer.
@@ -146,6 +148,7 @@ impl CustomRoute {
             requires: None,
             summary: summary.to_owned(),
             body_schema: None,
+            keeps_raw_body: false,
             answer_schema: None,
             status: 200,
             other_statuses: Vec::new(),
@@ -197,6 +200,13 @@ impl CustomRoute {
     #[must_use]
     pub fn body(mut self, schema: Json) -> Self {
         self.body_schema = Some(schema);
+        self
+    }
+
+    /// Its handler gets the body as it was sent too, as [`Call::raw_body`].
+    #[must_use]
+    pub fn keeps_raw_body(mut self) -> Self {
+        self.keeps_raw_body = true;
         self
     }
 

@@ -46,19 +46,28 @@ impl Call {
     /// The body as a struct. Refuses a body that lacks fields, has unknown ones, or has values that the design does not
     /// allow; the problem lists all of them.
     pub fn parse_body<B: RequestBody>(&self) -> Result<B, Problem> {
+        self.parse_fields(&self.body)
+    }
+
+    /// The same for a body that the handler has changed, such as to bring a value into the form of the design.
+    pub fn parse_fields<B: RequestBody>(&self, body: &Map<String, Json>) -> Result<B, Problem> {
         // The design has checked the values, so this fails only if the struct does not fit the design.
-        read_fields(&self.checked_body(B::ENTITY, B::FIELDS)?)
+        read_fields(&self.checked_fields(body, B::ENTITY, B::FIELDS)?)
             .map_err(|error| Problem::internal().with_cause(error.to_string()))
     }
 
-    /// The given fields of the body. Where the design allows `null`, it means the same as a field that is left out.
-    fn checked_body(&self, entity: &str, fields: &'static [BodyField]) -> Result<Map<String, Json>, Problem> {
+    /// The given fields of a body. Where the design allows `null`, it means the same as a field that is left out.
+    fn checked_fields(
+        &self,
+        given: &Map<String, Json>,
+        entity: &str,
+        fields: &'static [BodyField],
+    ) -> Result<Map<String, Json>, Problem> {
         let error = |path: &str, message: &str| FieldError { path: path.to_owned(), message: message.to_owned() };
         let is_unknown = |name: &&String| !fields.iter().any(|field| field.name == name.as_str());
-        let mut errors: Vec<_> =
-            self.body.keys().filter(is_unknown).map(|name| error(name, "is not a field")).collect();
+        let mut errors: Vec<_> = given.keys().filter(is_unknown).map(|name| error(name, "is not a field")).collect();
         for (body, values) in values_of_fields(self.design(), entity, fields) {
-            match (self.body.get(body.name), body.max_items) {
+            match (given.get(body.name), body.max_items) {
                 (Some(value), None) => values.check(value, body.name, &mut errors),
                 (Some(Json::Array(list)), Some(max)) => check_list(body.name, list, max, &values, &mut errors),
                 (Some(_), Some(_)) => errors.push(error(body.name, "is not a list")),
@@ -67,7 +76,7 @@ impl Call {
             }
         }
         Problem::check_fields(errors)?;
-        let mut given = self.body.clone();
+        let mut given = given.clone();
         given.retain(|_, value| !value.is_null());
         Ok(given)
     }

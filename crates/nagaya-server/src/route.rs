@@ -78,6 +78,8 @@ pub enum RequiredCaller {
     Public,
     /// Everybody with a token, also one without a tenant. The handler chooses the handle.
     Anyone,
+    /// Everybody, also without a token: the handler finds out who it is, such as by a signature.
+    Unauthenticated,
 }
 
 impl Route {
@@ -88,7 +90,11 @@ impl Route {
 
     /// Whether visitors without a token may call it.
     pub fn admits_visitors(&self, design: &Design) -> bool {
-        design.visitors && self.required_caller == RequiredCaller::Public && self.method == Method::GET
+        match self.required_caller {
+            RequiredCaller::Public => design.visitors && self.method == Method::GET,
+            RequiredCaller::Unauthenticated => true,
+            RequiredCaller::Tenant | RequiredCaller::Operator | RequiredCaller::Anyone => false,
+        }
     }
 
     /// The entity and the verb of its operation; `None` for custom routes and the operator log.

@@ -10,6 +10,7 @@ use axum::{
     response::Response,
     routing::{MethodFilter, MethodRouter, on},
 };
+use bytes::Bytes;
 use nagaya_store::Health;
 use nagaya_tenancy::Nagaya;
 use serde_json::{Map, Value as Json};
@@ -185,10 +186,11 @@ impl SystemService {
         }
         let takes_body = self.takes_body(&route);
         let mut room = (takes_body || !route.method.is_safe()).then(|| self.limits.room(permit));
-        let (body, bytes) = match &mut room {
+        let (body, raw_body) = match &mut room {
             Some(room) if takes_body => self.read_body(&route, &parts, body, room).await?,
-            _ => (Map::new(), 0),
+            _ => (Map::new(), Bytes::new()),
         };
+        let bytes = raw_body.len();
         // What the request reads has room in memory.
         let bytes_read = self.item_sizes.read_by(&self.system.design, &route, &self.custom, &query);
         admission.read_shares = self.limits.acquire_read(permit, bytes_read).await?;
@@ -203,7 +205,9 @@ impl SystemService {
         let (nagaya, mount, headers) = (self.nagaya.clone(), Arc::clone(&self.mount), parts.headers);
         let origin = log.origin.clone();
         let own_items_only = false;
-        let mut call = Call { nagaya, mount, route, caller, origin, path, query, headers, body, own_items_only };
+        let raw_body = if self.keeps_raw_body(&route) { raw_body } else { Bytes::new() };
+        let mut call =
+            Call { nagaya, mount, route, caller, origin, path, query, headers, body, raw_body, own_items_only };
         if let Operation::Custom(id) = call.route.operation {
             let handler =
                 id.find_in(&self.custom).map(|route| Arc::clone(&route.handler)).ok_or_else(Problem::not_found)?;
@@ -238,7 +242,7 @@ impl SystemService {
             Some(restricting) => restricting.await?,
             None => return Ok(()),
         }
-        answer.tag_restricted();
+        answer.tag_adapted();
         Ok(())
     }
 
@@ -308,6 +312,10 @@ impl SystemService {
         }
     }
 
+    fn keeps_raw_body(&self, route: &Route) -> bool {
+        matches!(route.operation, Operation::Custom(id) if id.find_in(&self.custom).is_some_and(|route| route.keeps_raw_body))
+    }
+
     /// The fields of the body, and its bytes.
     async fn read_body(
         &self,
@@ -315,10 +323,10 @@ impl SystemService {
         parts: &Parts,
         body: &mut Body,
         room: &mut Room,
-    ) -> Result<(Map<String, Json>, usize), Problem> {
+    ) -> Result<(Map<String, Json>, Bytes), Problem> {
         // A custom route may require no field: then the body can be left out.
         if matches!(route.operation, Operation::Custom(_)) && body.is_end_stream() {
-            return Ok((Map::new(), 0));
+            return Ok((Map::new(), Bytes::new()));
         }
         let media_type = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let media_type = media_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
@@ -329,7 +337,7 @@ impl SystemService {
         }
         let bytes = body::read(body, self.limits.body_bytes(), |more| room.grow_for_body(more)).await?;
         match json_body::parse(&bytes) {
-            Ok(Json::Object(fields)) => Ok((fields, bytes.len())),
+            Ok(Json::Object(fields)) => Ok((fields, bytes)),
             Ok(_) => Err(Problem::from_code(ProblemCode::BAD_BODY, "The body has to be a JSON object.")),
             Err(error) if error.is_data() => {
                 Err(Problem::from_code(ProblemCode::BAD_BODY, format!("In the body, {error}.")))

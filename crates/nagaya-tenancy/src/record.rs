@@ -16,7 +16,7 @@ pub struct Record {
     item: Item,
     /// The fields of the access pattern that it was read by; `None`: all.
     projection: Option<Arc<[String]>>,
-    /// What a restricted record says besides its stored fields.
+    /// What it says besides its stored fields.
     added: Option<Box<Map<String, Json>>>,
 }
 
@@ -39,11 +39,16 @@ impl Record {
             Some(before) => before.iter().filter(|field| shown.contains(field)).cloned().collect(),
         };
         self.projection = Some(shown);
-        self.added = Some(Box::new(added));
+        self.add_fields(added);
     }
 
-    /// Whether it shows less than the caller asked for: see [`Record::restrict`].
-    pub fn is_restricted(&self) -> bool {
+    /// Adds fields that are not stored, such as what the item is to the caller.
+    pub fn add_fields(&mut self, added: Map<String, Json>) {
+        self.added.get_or_insert_default().extend(added);
+    }
+
+    /// Whether it shows something else than what is stored: see [`Record::restrict`] and [`Record::add_fields`].
+    pub fn is_adapted(&self) -> bool {
         self.added.is_some()
     }
 

@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::product::{item_schema, object_from_fields};
 
-const FRIDGE_ITEM_ENTITY: &str = "fridge_item";
+pub(crate) const FRIDGE_ITEM_ENTITY: &str = "fridge_item";
 const DELETED_ITEM_ENTITY: &str = "fridge_deleted_item";
 
 pub(crate) fn routes() -> Vec<CustomRoute> {

@@ -6,13 +6,16 @@
 
 mod archive;
 mod catalog;
+mod categories;
 mod fridge;
+mod names;
 mod notifications;
 mod payments;
 mod plans;
 mod product;
 mod push;
 mod reconciler;
+mod replacing;
 mod search;
 mod seed;
 mod shares;
@@ -27,8 +30,9 @@ use nagaya_server::System;
 
 pub use self::{
     payments::{
-        Card, CardToken, ChargeId, InvalidPlans, LocalPayments, NoPayments, PaymentError, PaymentFuture,
-        PaymentProvider, SubscriptionPlan, SubscriptionPlans, SubscriptionState, SubscriptionStatus,
+        Card, CardToken, ChargeId, ChargeState, InvalidPlans, LocalPayments, NoPayments, PaymentError, PaymentFuture,
+        PaymentProvider, SubscriptionCharge, SubscriptionPlan, SubscriptionPlans, SubscriptionState,
+        SubscriptionStatus, WebhookError, WebhookEvent, WebhookMessage, webhook_signature,
     },
     reconciler::catch_up,
 };

@@ -1,14 +1,14 @@
 //! The extension: custom routes, background work and measurements.
 
 use nagaya_design::Design;
-use nagaya_server::{Call, CustomRoute, Document, Extension, ExtensionFuture, Problem, StopSignal};
+use nagaya_server::{Answer, Call, CustomRoute, Document, Extension, ExtensionFuture, Problem, StopSignal};
 use nagaya_store::Measurement;
 use nagaya_tenancy::{Error, List, Nagaya, Record, Retry, SubscriptionStatus, Tenant};
 use serde_json::{Map, Value as Json, json};
 
 use crate::{
-    archive, catalog, fridge, notifications, payments, payments::PaymentSettings, plans, push, reconciler, search,
-    shares, shopping,
+    archive, catalog, categories, fridge, notifications, payments, payments::PaymentSettings, plans, push, reconciler,
+    replacing, search, shares, shopping,
 };
 
 /// The most changes of one change set, with room for index and audit records.
@@ -28,9 +28,11 @@ impl Extension for KondateExtension {
     fn routes(&self) -> Vec<CustomRoute> {
         let design = &self.design;
         [
+            replacing::routes(design),
             plans::routes(design),
             shopping::routes(design),
             fridge::routes(),
+            categories::routes(design),
             archive::routes(),
             notifications::routes(),
             push::routes(design),
@@ -44,17 +46,27 @@ impl Extension for KondateExtension {
         .collect()
     }
 
-    /// Makes previews of paid items for those who have not paid.
+    /// Takes the slots of plans in either case.
+    fn before<'a>(&'a self, call: &'a mut Call) -> ExtensionFuture<'a, Result<Option<Answer>, Problem>> {
+        plans::normalize_slots(call);
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Says of catalog items what is not stored in them, and makes previews of paid items for those who have not paid.
     fn restrict<'a>(
         &'a self,
         call: &'a Call,
         records: &'a mut [Record],
     ) -> Option<ExtensionFuture<'a, Result<(), Problem>>> {
-        Some(Box::pin(catalog::preview::restrict(call, records)))
+        Some(Box::pin(async {
+            catalog::completed::complete(call, records).await?;
+            catalog::preview::restrict(call, records).await
+        }))
     }
 
     fn customize_openapi(&self, document: &mut Document) {
         catalog::preview::customize_openapi(document);
+        catalog::completed::customize_openapi(document);
     }
 
     /// Updates saved counts and the search index after writes.

@@ -25,7 +25,7 @@ fn fields(id: &str) -> Value {
     for name in ["logId", "shareId", "targetId"] {
         fields[name] = json!(id);
     }
-    for name in ["createdAt", "deletedAt", "purchasedAt"] {
+    for name in ["createdAt", "deletedAt", "purchasedAt", "savedAt"] {
         fields[name] = json!(AT);
     }
     fields
@@ -412,6 +412,8 @@ fn lists_by_time_do_not_depend_on_ids() {
     check("catalog_sets", &[], "catalog_set", "createdAt", instants);
     check("catalog_recipes_of_creator", &[("creatorId", "u_01")], "catalog_recipe", "createdAt", instants);
     check("creator_recipes", &[("creatorId", "u_01")], "creator_recipe", "createdAt", instants);
+    check("saved_recipes_newest", &user, "saved_recipe", "savedAt", instants);
+    check("saved_sets_newest", &user, "saved_set", "savedAt", instants);
 }
 
 /// Proves N1.

@@ -5,6 +5,7 @@ mod list;
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
+use bytes::Bytes;
 use nagaya_design::{Design, Entity, Field, FieldError, Verb};
 use nagaya_tenancy::{
     ChangeSet, Error, Expected, IdGenerator, List, Nagaya, Operator, Page, Principal, Record, Tenant, Visitor,
@@ -53,6 +54,8 @@ pub struct Call {
     pub headers: HeaderMap,
     /// The body's fields; none where there is no body.
     pub body: Map<String, Json>,
+    /// The body as it was sent; empty unless the route [keeps it](crate::CustomRoute::keeps_raw_body).
+    pub raw_body: Bytes,
     /// Whether the tenant's handle is limited to the caller's own items.
     pub(crate) own_items_only: bool,
 }
@@ -288,7 +291,9 @@ impl Call {
             RequiredCaller::Public | RequiredCaller::Anyone if self.caller.tenant.is_some() => {
                 self.tenant().map(ReadHandle::Tenant)
             }
-            RequiredCaller::Public | RequiredCaller::Anyone => Ok(ReadHandle::Visitor(self.visitor())),
+            RequiredCaller::Public | RequiredCaller::Anyone | RequiredCaller::Unauthenticated => {
+                Ok(ReadHandle::Visitor(self.visitor()))
+            }
         }
     }
 }

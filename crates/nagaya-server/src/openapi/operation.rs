@@ -301,6 +301,7 @@ fn callers(source: &Source<'_>, route: &Route) -> String {
         RequiredCaller::Public if source.design.visitors => "Everybody can read this, also without a token.",
         RequiredCaller::Public => "Everybody with a token can read this.",
         RequiredCaller::Anyone => "For everybody with a token.",
+        RequiredCaller::Unauthenticated => "Without a token: the request itself says who sends it.",
     };
     match roles::required_permission(source.design, route, source.custom) {
         Some((entity, verb)) if !source.design.roles.is_empty() => {
@@ -319,7 +320,7 @@ fn permitting_roles(source: &Source<'_>, reach: RequiredCaller, entity: &str, ve
         let counts = match reach {
             RequiredCaller::Operator => source.design.is_operator(name),
             RequiredCaller::Tenant => !source.design.is_operator(name),
-            RequiredCaller::Public | RequiredCaller::Anyone => true,
+            RequiredCaller::Public | RequiredCaller::Anyone | RequiredCaller::Unauthenticated => true,
         };
         counts && source.design.permits(name, entity, verb)
     };
@@ -336,7 +337,7 @@ fn reason(reach: RequiredCaller) -> Option<Json> {
     match reach {
         RequiredCaller::Operator => Some(parameters::reference("Reason")),
         RequiredCaller::Anyone => Some(parameters::reference("ReasonWithoutTenant")),
-        RequiredCaller::Tenant | RequiredCaller::Public => None,
+        RequiredCaller::Tenant | RequiredCaller::Public | RequiredCaller::Unauthenticated => None,
     }
 }
 

@@ -96,10 +96,10 @@ async fn no_way_to_read_a_record_shows_what_is_secret_in_its_maps_and_lists() {
 #[tokio::test]
 async fn what_a_record_does_not_show_cannot_be_taken_from_it() {
     let (_, mut read) = account().await;
-    assert!(!read.is_restricted());
+    assert!(!read.is_adapted());
     read.restrict(&["label".to_owned()].into(), fields(json!({ "hint": "ask the owner" })));
     assert_eq!((read.json("login"), read.take("login")), (None, None));
-    assert!(read.is_restricted());
+    assert!(read.is_adapted());
     let shown = json!({ "label": "Bank", "hint": "ask the owner" });
     assert_eq!(Json::Object(read.to_json()), shown);
     assert_eq!(serde_json::to_value(&read).expect("JSON"), shown);

@@ -55,7 +55,7 @@ impl CatalogEntry {
     }
 
     /// The id of the item with the count, on its creator's page.
-    fn counter_id(&self) -> [&str; 3] {
+    pub(super) fn counter_id(&self) -> [&str; 3] {
         [&self.creator, &self.created_at, &self.id]
     }
 

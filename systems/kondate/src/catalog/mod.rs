@@ -1,10 +1,14 @@
-//! The public catalog: publishing, withdrawing, saving, and how often something was saved.
+//! The public catalog: publishing, withdrawing, saving, copying, and how often something was saved.
 //!
 //! A recipe and a set are published in the same way: as two copies, a complete one in the catalog and a short one on the
 //! creator's page, which has the saved count too. The creator's own item has the time of publication, which is part of the
 //! keys of the copies; all three are written in one transaction. What costs something is read in full by those who paid.
 
+pub(crate) mod completed;
+mod copy;
 pub(crate) mod counts;
+mod items;
+mod popular;
 pub(crate) mod preview;
 pub(crate) mod price;
 mod publish;
@@ -14,7 +18,9 @@ use axum::http::Method;
 use nagaya_design::{Design, Field, Verb};
 use nagaya_server::{CustomRoute, Problem};
 use nagaya_tenancy::Tenant;
+use serde_json::json;
 
+pub(crate) use self::items::{CatalogItem, PAYMENT_REQUIRED_DESCRIPTION, find_copy, find_items, usable_item};
 use crate::product::item_schema;
 
 /// The kind of a published item.
@@ -39,8 +45,14 @@ pub(crate) struct Names {
     link_name: &'static str,
     /// The access pattern that finds the complete copy by its id.
     pub(crate) by_id: &'static str,
-    /// The copy and the saved item in the OpenAPI document.
-    schemas: [&'static str; 2],
+    /// The list of the short copies by their saved counts.
+    popular: &'static str,
+    /// The list of the short copies of a creator, and its path.
+    of_creator: (&'static str, &'static str),
+    /// The own item, the copy and the saved item in the OpenAPI document.
+    own_schema: &'static str,
+    catalog_schema: &'static str,
+    saved_schema: &'static str,
     /// The path of the user's own items.
     path: &'static str,
     /// The fields of the complete copy that a preview has too. All others are withheld.
@@ -57,7 +69,11 @@ static RECIPE: Names = Names {
     id: "recipeId",
     link_name: "RECIPE",
     by_id: "catalog_recipe_by_id",
-    schemas: ["CatalogRecipe", "SavedRecipe"],
+    popular: "catalog_recipes_popular",
+    of_creator: ("creator_recipes", "/creator-recipes"),
+    own_schema: "Recipe",
+    catalog_schema: "CatalogRecipe",
+    saved_schema: "SavedRecipe",
     path: "/recipes",
     shown: &[
         "creatorId",
@@ -85,7 +101,11 @@ static SET: Names = Names {
     id: "setId",
     link_name: "SET",
     by_id: "catalog_set_by_id",
-    schemas: ["CatalogSet", "SavedSet"],
+    popular: "catalog_sets_popular",
+    of_creator: ("creator_sets", "/creator-sets"),
+    own_schema: "Set",
+    catalog_schema: "CatalogSet",
+    saved_schema: "SavedSet",
     path: "/sets",
     shown: &[
         "creatorId",
@@ -124,16 +144,27 @@ pub(crate) fn routes(design: &Design) -> Vec<CustomRoute> {
 }
 
 fn routes_of(kind: Kind, design: &Design) -> Vec<CustomRoute> {
-    let Names { own, saved, id, path, schemas: [copy, saved_schema], .. } = kind.names();
+    let Names { own, saved, id, path, own_schema, catalog_schema, saved_schema, .. } = kind.names();
     let at = |rest: &str| format!("{path}/{{{id}}}{rest}");
     let saving = format!("/catalog{path}/{{{id}}}/save");
-    vec![
+    let copying = CustomRoute::new(
+        Method::POST,
+        &format!("/catalog{path}/{{{id}}}/copy"),
+        &format!("Copies a {own} of the catalog into one's own book. Copies cannot be published."),
+        move |call| copy::copy(kind, call),
+    )
+    .requires_permission(own, Verb::Create)
+    .parameter(json!({ "$ref": "#/components/parameters/IdempotencyKey" }))
+    .answers(201, Some(item_schema(own_schema)))
+    .also_answers(402, PAYMENT_REQUIRED_DESCRIPTION);
+    let mut routes = vec![
+        copying,
         CustomRoute::new(Method::POST, &at("/publish"), &format!("Publishes a {own}, or its changes."), move |call| {
             publish::publish(kind, call)
         })
         .requires_permission(own, Verb::Update)
         .body(publish::schema(design))
-        .answers(200, Some(item_schema(copy))),
+        .answers(200, Some(item_schema(catalog_schema))),
         CustomRoute::new(
             Method::POST,
             &at("/withdraw"),
@@ -163,7 +194,9 @@ fn routes_of(kind: Kind, design: &Design) -> Vec<CustomRoute> {
         )
         .requires_permission(saved, Verb::Delete)
         .answers(204, None),
-    ]
+    ];
+    routes.extend(popular::routes(kind));
+    routes
 }
 
 /// The fields of an own item that are copied: those that the copy has too.

@@ -98,7 +98,7 @@ pub(crate) fn preview_schemas(kind: Kind) -> Map<String, Json> {
 /// Adds the fields of previews to the OpenAPI document.
 pub(crate) fn customize_openapi(document: &mut Document) {
     for kind in Kind::ALL {
-        let [copy, _] = kind.names().schemas;
+        let copy = kind.names().catalog_schema;
         if let Some(Json::Object(properties)) = document.json()["components"]["schemas"][copy].get_mut("properties") {
             properties.append(&mut preview_schemas(kind));
         }

@@ -9,6 +9,7 @@ use serde_json::{Value as Json, json};
 
 use super::{
     Kind, author, copied_fields,
+    copy::COPIED_FROM_FIELD,
     price::{LAST_PRICE_FIELD, PRICE_FIELD, positive, price_of},
 };
 use crate::product::{object_fields, object_from_fields, retry_lost_races, unless_lost_race};
@@ -42,6 +43,11 @@ pub(super) async fn publish(kind: Kind, call: Arc<Call>) -> Result<Answer, Probl
         // It is the caller's own, in the version that the caller knows.
         let own = tenant.get(names.own, &[id]).await?;
         call.check_if_match(&own)?;
+        // It is no copy of what another user has published.
+        if own.get(COPIED_FROM_FIELD).is_some() {
+            let detail = format!("The {} was copied from the catalog: only its creator publishes it.", names.own);
+            return Err(Problem::conflict("copied", detail));
+        }
         // The caller has a profile with a name.
         let author = author(&tenant).await?;
         // No other user has ever published an item with this id.
@@ -118,7 +124,7 @@ async fn without_copies(
     changed.await.map(|_| Answer::no_content())
 }
 
-fn id_in_path(kind: Kind, call: &Call) -> &str {
+pub(super) fn id_in_path(kind: Kind, call: &Call) -> &str {
     let [id] = call.path_parameters([kind.names().id]);
     id
 }

@@ -6,21 +6,18 @@ use nagaya_server::{Answer, Call, Problem};
 use nagaya_tenancy::{Expected, Record};
 use serde_json::{Map, Value as Json};
 
-use super::{Kind, counts::CatalogEntry};
+use super::{Kind, counts::CatalogEntry, find_copy};
 use crate::product::{find, object_from_fields, retry_lost_races, unless_lost_race};
 
 /// Saves an item of the catalog. A saved item stays as it is, unless the item was published again since.
 pub(super) async fn save(kind: Kind, call: Arc<Call>) -> Result<Answer, Problem> {
     let tenant = call.tenant()?;
     let names = kind.names();
-    // It is in the catalog, and not only in an index that lags behind.
-    let found = call.list(names.by_id, &[]).await?.records.into_iter().next().ok_or_else(Problem::not_found)?;
-    let key = found.id();
-    let key: Vec<_> = key.iter().map(String::as_str).collect();
-    let copy = tenant.get(names.catalog, &key).await?;
+    // It is in the catalog.
+    let [id] = call.path_parameters([names.id]);
+    let copy = find_copy(&call, kind, id).await?.ok_or_else(Problem::not_found)?;
 
     let fields = saved_fields(&copy);
-    let [id] = call.path_parameters([names.id]);
     let saved = retry_lost_races(|| async {
         let written = match find(&tenant, names.saved, &[id]).await? {
             Some(there) if CatalogEntry::saved(kind, &there) == CatalogEntry::copy(kind, &copy) => Ok(there),

@@ -6,11 +6,17 @@
 use nagaya_store::Clock;
 
 use super::{
-    port::{Card, CardToken, ChargeId, PaymentError, PaymentFuture, PaymentProvider, SubscriptionStatus},
+    port::{
+        Card, CardToken, ChargeId, ChargeState, PaymentError, PaymentFuture, PaymentProvider, SubscriptionCharge,
+        SubscriptionStatus,
+    },
     subscription_plans::SubscriptionPlan,
     subscription_state::SubscriptionState,
+    webhook::{WebhookError, WebhookEvent, WebhookMessage},
 };
 
+/// The header of the signature of a message.
+const WEBHOOK_SIGNATURE_HEADER: &str = "payment-signature";
 /// A day, in milliseconds.
 const DAY_MILLIS: i64 = 24 * 3_600_000;
 /// The length of a period that an id does not name, in days.
@@ -38,6 +44,9 @@ impl Default for LocalPayments {
 }
 
 impl LocalPayments {
+    /// What its messages are signed with. Everybody may know it: a message makes the server read the present state, which costs nothing.
+    pub const WEBHOOK_SECRET: &[u8] = b"local-webhook-secret";
+
     /// A provider with this clock.
     pub fn new(clock: Clock) -> Self {
         LocalPayments { clock }
@@ -111,7 +120,8 @@ impl PaymentProvider for LocalPayments {
             _ => SimulatedCourse::Paid,
         };
         let started = check_card(token).and_then(|()| {
-            let id = Subscription { key, start: 0, course, period_days: plan.period_days, until: None }.id();
+            let price = Some((plan.price, plan.currency.as_str()));
+            let id = Subscription { key, start: 0, course, period_days: plan.period_days, price, until: None }.id();
             // The state at the start, also for a late retry.
             parse_subscription(&id).map(|subscription| subscription.status_at(subscription.start))
         });
@@ -140,6 +150,18 @@ impl PaymentProvider for LocalPayments {
         let status = parse_subscription(subscription).map(|found| found.status_at(self.clock.millis()));
         Box::pin(async { status })
     }
+
+    fn subscription_charges<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, Vec<SubscriptionCharge>> {
+        let charges = parse_subscription(subscription).map(|found| found.charges_at(self.clock.millis()));
+        Box::pin(async { charges })
+    }
+
+    fn webhook_event(&self, message: &WebhookMessage<'_>) -> Result<WebhookEvent, WebhookError> {
+        message.verify(WEBHOOK_SIGNATURE_HEADER, LocalPayments::WEBHOOK_SECRET)?;
+        let event: serde_json::Value = serde_json::from_slice(message.body).unwrap_or_default();
+        let subscription = event["subscription"].as_str();
+        Ok(subscription.map_or(WebhookEvent::Other, |id| WebhookEvent::SubscriptionChanged(id.to_owned())))
+    }
 }
 
 /// How a subscription develops without further requests.
@@ -160,13 +182,14 @@ impl SimulatedCourse {
     }
 }
 
-/// What the id of a subscription says: `sub_<key>_<course>`, the length of its period if it is not thirty days (`…-<days>`), and when it
-/// ends if that has been said (`…_<milliseconds>`).
+/// What the id of a subscription says: `sub_<key>_<course>`, the length of its period and its price (`…-<days>-<price>-<currency>`), and
+/// when it ends if that has been said (`…_<milliseconds>`). Ids of earlier versions have no price, and no period if it is thirty days.
 struct Subscription<'i> {
     key: &'i str,
     start: i64,
     course: SimulatedCourse,
     period_days: u32,
+    price: Option<(u64, &'i str)>,
     until: Option<i64>,
 }
 
@@ -174,23 +197,59 @@ impl<'i> Subscription<'i> {
     fn parse(id: &'i str) -> Option<Self> {
         let mut parts = id.strip_prefix("sub_")?.splitn(3, '_');
         let (key, course, until) = (parts.next()?, parts.next()?, parts.next());
-        let (course, days) = course.split_once('-').map_or((course, None), |(course, days)| (course, Some(days)));
+        let mut terms = course.splitn(4, '-');
+        let (course, days) = (terms.next()?, terms.next());
         let period_days = days.map_or(Some(DEFAULT_PERIOD_DAYS), |days| days.parse().ok().filter(|days| *days > 0))?;
+        let price = match (terms.next(), terms.next()) {
+            (Some(price), Some(currency)) => Some((price.parse().ok()?, currency)),
+            (None, _) => None,
+            (Some(_), None) => return None,
+        };
         let course = [SimulatedCourse::Paid, SimulatedCourse::Trial, SimulatedCourse::Unpaid]
             .into_iter()
             .find(|each| each.name() == course)?;
         let until = until.map(str::parse).transpose().ok()?;
-        Some(Subscription { key, start: ulid_millis(key)?, course, period_days, until })
+        Some(Subscription { key, start: ulid_millis(key)?, course, period_days, price, until })
     }
 
     fn id(&self) -> String {
         let id = format!("sub_{}_{}", self.key, self.course.name());
-        let id = if self.period_days == DEFAULT_PERIOD_DAYS { id } else { format!("{id}-{}", self.period_days) };
+        let id = match self.price {
+            Some((price, currency)) => format!("{id}-{}-{price}-{currency}", self.period_days),
+            None if self.period_days == DEFAULT_PERIOD_DAYS => id,
+            None => format!("{id}-{}", self.period_days),
+        };
         self.until.map_or(id.clone(), |until| format!("{id}_{until}"))
     }
 
+    /// The charges of all periods that have begun.
+    fn charges_at(&self, now: i64) -> Vec<SubscriptionCharge> {
+        let Some((amount, currency)) = self.price else { return Vec::new() };
+        let until = self.until.map_or(now, |until| now.min(until - 1));
+        let last = (until - self.start).div_euclid(self.period_millis()).max(0);
+        let charge = |period: i64| {
+            let state = match (self.course, period) {
+                (SimulatedCourse::Trial, 0) | (SimulatedCourse::Unpaid, 2..) => return None,
+                (SimulatedCourse::Unpaid, 1) => ChargeState::Failed,
+                _ => ChargeState::Paid,
+            };
+            Some(SubscriptionCharge {
+                id: format!("ch_{}_{period}", self.key),
+                charged_at: self.start + period * self.period_millis(),
+                amount,
+                currency: currency.to_owned(),
+                state,
+            })
+        };
+        (0..=last).filter_map(charge).collect()
+    }
+
+    fn period_millis(&self) -> i64 {
+        i64::from(self.period_days) * DAY_MILLIS
+    }
+
     fn status_at(&self, now: i64) -> SubscriptionStatus {
-        let period_millis = i64::from(self.period_days) * DAY_MILLIS;
+        let period_millis = self.period_millis();
         let over = (now - self.start).div_euclid(period_millis).max(0);
         let (state, periods) = match (self.course, over) {
             (SimulatedCourse::Trial, 0) => (SubscriptionState::Trialing, 1),
@@ -241,6 +300,7 @@ mod tests {
         let yearly = format!("{paid}-365");
         check(&yearly, 364, SubscriptionState::Active, 365);
         check(&yearly, 365, SubscriptionState::Active, 730);
+        check(&format!("{paid}-30-480-JPY"), 30, SubscriptionState::Active, 60);
         let ending = format!("{paid}_{}", start + 30 * DAY_MILLIS);
         check(&ending, 29, SubscriptionState::Active, 30);
         check(&ending, 30, SubscriptionState::Canceled, 30);
@@ -251,8 +311,29 @@ mod tests {
             "sub_01HZX5K7N2M4P6Q8R9S0T1V3W5_free",
             "sub_01HZX5K7N2M4P6Q8R9S0T1V3W5_paid_x",
             "sub_01HZX5K7N2M4P6Q8R9S0T1V3W5_paid-0",
+            "sub_01HZX5K7N2M4P6Q8R9S0T1V3W5_paid-30-480",
+            "sub_01HZX5K7N2M4P6Q8R9S0T1V3W5_paid-30-x-JPY",
         ] {
             assert!(Subscription::parse(nothing).is_none(), "{nothing}");
         }
+    }
+    #[test]
+    fn every_period_is_charged_when_it_begins() {
+        let start = ulid_millis(KEY).expect("a ULID");
+        let check = |course: &str, days: i64, expected: &[(i64, ChargeState)]| {
+            let id = format!("sub_{KEY}_{course}");
+            let charges = Subscription::parse(&id).expect("an id").charges_at(start + days * DAY_MILLIS);
+            let made = |charge: &SubscriptionCharge| ((charge.charged_at - start) / DAY_MILLIS, charge.state);
+            assert_eq!(charges.iter().map(made).collect::<Vec<_>>(), expected, "{course} after {days}");
+            assert!(charges.iter().all(|charge| (charge.amount, charge.currency.as_str()) == (480, "JPY")));
+        };
+        use ChargeState::{Failed, Paid};
+        check("paid-30-480-JPY", 0, &[(0, Paid)]);
+        check("paid-30-480-JPY", 61, &[(0, Paid), (30, Paid), (60, Paid)]);
+        check("trial-30-480-JPY", 29, &[]);
+        check("trial-30-480-JPY", 30, &[(30, Paid)]);
+        check("unpaid-30-480-JPY", 90, &[(0, Paid), (30, Failed)]);
+        check(&format!("paid-30-480-JPY_{}", start + 30 * DAY_MILLIS), 90, &[(0, Paid)]);
+        check("paid", 90, &[]);
     }
 }

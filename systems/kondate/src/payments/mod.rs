@@ -1,5 +1,6 @@
 //! Payments: methods, purchases and the subscription, through a payment provider.
 
+mod charges;
 mod local;
 mod methods;
 mod none;
@@ -10,6 +11,7 @@ mod subscription;
 mod subscription_plans;
 mod subscription_state;
 mod wallet;
+mod webhook;
 
 use std::{future::Future, sync::Arc};
 
@@ -22,9 +24,13 @@ use serde_json::json;
 pub use self::{
     local::LocalPayments,
     none::NoPayments,
-    port::{Card, CardToken, ChargeId, PaymentError, PaymentFuture, PaymentProvider, SubscriptionStatus},
+    port::{
+        Card, CardToken, ChargeId, ChargeState, PaymentError, PaymentFuture, PaymentProvider, SubscriptionCharge,
+        SubscriptionStatus,
+    },
     subscription_plans::{InvalidPlans, SubscriptionPlan, SubscriptionPlans},
     subscription_state::SubscriptionState,
+    webhook::{WebhookError, WebhookEvent, WebhookMessage, webhook_signature},
 };
 pub(crate) use self::{
     purchases::{bought_record_fields, bought_record_name, find_paid_targets},
@@ -59,7 +65,16 @@ pub(crate) fn routes(design: &Design, payments: &PaymentSettings) -> Vec<CustomR
     };
     let post = Method::POST;
     let plans = payments.plans.clone();
+    let settings = payments.clone();
+    let webhook = CustomRoute::new(Method::POST, "/payments/webhook", webhook::SUMMARY, move |call| {
+        webhook::receive(call, settings.clone())
+    });
     vec![
+        webhook
+            .caller(RequiredCaller::Unauthenticated)
+            .keeps_raw_body()
+            .body(json!({ "type": "object", "description": "As the provider sends it." }))
+            .answers(204, None),
         CustomRoute::new(Method::GET, "/subscription/plans", subscription_plans::LIST_SUMMARY, move |_| {
             std::future::ready(Ok(plans.answer()))
         })

@@ -1,8 +1,11 @@
 //! No provider: a server on which payments are not set up.
 
 use super::{
-    port::{Card, CardToken, ChargeId, PaymentError, PaymentFuture, PaymentProvider, SubscriptionStatus},
+    port::{
+        Card, CardToken, ChargeId, PaymentError, PaymentFuture, PaymentProvider, SubscriptionCharge, SubscriptionStatus,
+    },
     subscription_plans::SubscriptionPlan,
+    webhook::{WebhookError, WebhookEvent, WebhookMessage},
 };
 
 /// Declines everything: payments are not set up.
@@ -52,5 +55,13 @@ impl PaymentProvider for NoPayments {
 
     fn subscription_status<'a>(&'a self, _: &'a str) -> PaymentFuture<'a, SubscriptionStatus> {
         decline()
+    }
+
+    fn subscription_charges<'a>(&'a self, _: &'a str) -> PaymentFuture<'a, Vec<SubscriptionCharge>> {
+        decline()
+    }
+
+    fn webhook_event(&self, _: &WebhookMessage<'_>) -> Result<WebhookEvent, WebhookError> {
+        Err(WebhookError(REASON))
     }
 }

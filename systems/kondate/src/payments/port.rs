@@ -4,7 +4,11 @@ use std::fmt;
 
 use nagaya_server::ExtensionFuture;
 
-use super::{subscription_plans::SubscriptionPlan, subscription_state::SubscriptionState};
+use super::{
+    subscription_plans::SubscriptionPlan,
+    subscription_state::SubscriptionState,
+    webhook::{WebhookError, WebhookEvent, WebhookMessage},
+};
 
 /// A future answer of a provider.
 pub type PaymentFuture<'a, T> = ExtensionFuture<'a, Result<T, PaymentError>>;
@@ -50,6 +54,13 @@ pub trait PaymentProvider: Send + Sync + fmt::Debug + 'static {
 
     /// The status of a subscription.
     fn subscription_status<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, SubscriptionStatus>;
+
+    /// The charges of a subscription, at least the last 24. The id and the time of a charge never change.
+    fn subscription_charges<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, Vec<SubscriptionCharge>>;
+
+    /// What a message to the webhook says, if the provider has sent it just now: its signature fits, and its time is near the present.
+    /// [`WebhookMessage::verify`] checks signatures of the usual form.
+    fn webhook_event(&self, message: &WebhookMessage<'_>) -> Result<WebhookEvent, WebhookError>;
 }
 
 /// The public data of a card.
@@ -80,6 +91,43 @@ pub struct SubscriptionStatus {
     pub period_end: i64,
     /// Whether it ends with that period.
     pub ends_with_period: bool,
+}
+
+/// A charge that the provider has made for a subscription, or has tried to make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubscriptionCharge {
+    /// Its id at the provider.
+    pub id: String,
+    /// When it was made, in milliseconds since 1970.
+    pub charged_at: i64,
+    /// The amount, in the currency's smallest unit.
+    pub amount: u64,
+    /// The currency, such as `JPY`.
+    pub currency: String,
+    /// Its state.
+    pub state: ChargeState,
+}
+
+/// The state of a charge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChargeState {
+    /// Paid.
+    Paid,
+    /// The money was given back.
+    Refunded,
+    /// Not paid, so far.
+    Failed,
+}
+
+impl ChargeState {
+    /// Its name in a purchase.
+    pub fn name(self) -> &'static str {
+        match self {
+            ChargeState::Paid => "paid",
+            ChargeState::Refunded => "refunded",
+            ChargeState::Failed => "failed",
+        }
+    }
 }
 
 /// Why a call to a provider failed.

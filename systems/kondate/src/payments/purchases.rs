@@ -2,7 +2,7 @@
 
 use nagaya_design::{Design, FieldError};
 use nagaya_server::{Answer, Problem, RequestBody as _, request_body};
-use nagaya_tenancy::{ChangeSet, Error, ErrorKind, List, Record, RecordOwner, SideRecord, Tenant};
+use nagaya_tenancy::{ChangeSet, Error, ErrorKind, Record, RecordOwner, SideRecord, Tenant};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
@@ -11,7 +11,7 @@ use super::{
     wallet::{PendingPayment, Wallet, commit_or_lost_race},
 };
 use crate::{
-    catalog::{Kind, price::price_of},
+    catalog::{Kind, find_copy, price::price_of},
     notifications::notification_fields,
     product::{find, object_fields, retry_lost_races},
 };
@@ -196,14 +196,8 @@ impl PendingPurchase {
 impl PaymentCall {
     /// The ordered item, at the price that the catalog has now.
     async fn offer(&self, kind: Kind, order: &PurchaseRequest) -> Result<Purchase, Problem> {
-        let names = kind.names();
-        let list = List::by(names.by_id).with(names.id, &order.target_id);
-        let found = self.tenant.list(&list).await.map_err(not_found_if_invalid)?;
-        let found = found.records.into_iter().next().ok_or_else(Problem::not_found)?;
-        // It is in the catalog, and not only in an index that lags behind.
-        let key = found.id();
-        let key: Vec<_> = key.iter().map(String::as_str).collect();
-        let offered = self.tenant.get(found.entity(), &key).await?;
+        // It is in the catalog.
+        let offered = find_copy(&self.http, kind, &order.target_id).await?.ok_or_else(Problem::not_found)?;
         // It is not the caller's own.
         if offered.text("creatorId") == Some(&*self.tenant.principal().tenant) {
             return Err(own_item());
@@ -252,11 +246,6 @@ impl PaymentCall {
 fn not_for_sale() -> Problem {
     let message = "has to be RECIPE or SET; a subscription is started by POST /subscription".to_owned();
     Error::from(ErrorKind::Invalid(vec![FieldError { path: "targetType".to_owned(), message }])).into()
-}
-
-/// A text that cannot be an id: 404.
-fn not_found_if_invalid(error: Error) -> Problem {
-    if matches!(error.kind(), ErrorKind::Invalid(_)) { Problem::not_found() } else { error.into() }
 }
 
 /// The name of the record with the result of a purchase.

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::{
-    PaymentCall, PaymentError, SUBSCRIPTION_ENTITY, SubscriptionPlan, SubscriptionPlans, SubscriptionStatus,
+    PaymentCall, PaymentError, SUBSCRIPTION_ENTITY, SubscriptionCharge, SubscriptionPlan, SubscriptionPlans,
+    SubscriptionStatus,
+    charges::ChargedSubscription,
     subscription::{Subscription, SubscriptionNotice, impossible_status},
     wallet::{PendingPayment, Wallet, commit_or_lost_race},
 };
@@ -108,7 +110,10 @@ impl Start {
         let started = match answer {
             Err(PaymentError::Unavailable) => return Err(PaymentError::Unavailable.into()),
             Err(PaymentError::Declined(reason)) => Err(StartError::Declined(reason)),
-            Ok(status) if status.state.is_running() => Ok(status),
+            Ok(status) if status.state.is_running() => {
+                let charges = call.charges_of(&status.subscription).await?;
+                Ok((status, charges))
+            }
             Ok(status) => {
                 tracing::error!(?status, "the payment provider reports a new subscription as canceled");
                 Err(StartError::Impossible)
@@ -120,7 +125,7 @@ impl Start {
         while wallet.has(|act| matches!(act, PendingPayment::Start(start) if start == self)) {
             let set = call.change(wallet);
             let set = match &started {
-                Ok(status) => self.record(call, set, status).await?,
+                Ok((status, charges)) => self.record(call, set, status, charges.clone()).await?,
                 Err(_) => set,
             };
             if commit_or_lost_race(set).await? {
@@ -136,12 +141,13 @@ impl Start {
         self.terms.as_ref().or_else(|| call.plans.get(&self.plan))
     }
 
-    /// Adds the subscription to the change set, in place of the one that is over.
+    /// Adds the subscription and its charges to the change set, in place of the one that is over.
     async fn record(
         &self,
         call: &PaymentCall,
         set: ChangeSet,
         status: &SubscriptionStatus,
+        charges: Vec<SubscriptionCharge>,
     ) -> Result<ChangeSet, Problem> {
         let mut item = call.status_fields(status);
         item.append(&mut object_fields(json!({
@@ -156,6 +162,9 @@ impl Start {
             None => set.create(SUBSCRIPTION_ENTITY, item),
             Some(over) => set.update(SUBSCRIPTION_ENTITY, &[], item, &over),
         };
+        let charged = ChargedSubscription { plan: &self.plan, payment_method_id: Some(&self.method) };
+        let (set, _) = call.add_charges(set, &charged, charges).await?;
+        let (set, _) = call.add_subscriber(set, status).await?;
         Ok(SubscriptionNotice::STARTED.add_to(set))
     }
 }

@@ -6,7 +6,10 @@ use nagaya_tenancy::{ChangeSet, Record, Tenant};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
-use super::{PaymentCall, SUBSCRIPTION_ENTITY, SubscriptionState, SubscriptionStatus};
+use super::{
+    PaymentCall, SUBSCRIPTION_ENTITY, SubscriptionCharge, SubscriptionState, SubscriptionStatus,
+    charges::ChargedSubscription,
+};
 use crate::{
     notifications::notification_fields,
     product::{find, object_fields, retry_lost_races, unless_lost_race},
@@ -20,6 +23,7 @@ pub(super) const REFRESH_SUMMARY: &str = "Gets the state of the subscription fro
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Subscription {
+    plan: String,
     status: String,
     provider_subscription_id: String,
     pub(super) payment_method_id: Option<String>,
@@ -59,7 +63,7 @@ pub(super) async fn cancel(call: PaymentCall) -> Result<Answer, Problem> {
             return Ok(Some(current));
         }
         let status = call.payments.cancel(&subscription.provider_subscription_id).await?;
-        call.apply_status(&current, &status).await
+        call.apply_status(&current, &status, Vec::new()).await
     });
     canceled.await.map(Answer::record)
 }
@@ -77,7 +81,7 @@ pub(super) async fn resume(call: PaymentCall) -> Result<Answer, Problem> {
             return Err(Problem::conflict("period_over", detail));
         }
         let status = call.payments.resume(&subscription.provider_subscription_id).await?;
-        call.apply_status(&current, &status).await
+        call.apply_status(&current, &status, Vec::new()).await
     });
     resumed.await.map(Answer::record)
 }
@@ -107,14 +111,15 @@ impl PaymentCall {
         Ok(current)
     }
 
-    /// The subscription with the state that the provider reports.
-    async fn refresh_record(&self) -> Result<Record, Problem> {
+    /// The subscription with the state that the provider reports, whose charges are stored too.
+    pub(super) async fn refresh_record(&self) -> Result<Record, Problem> {
         retry_lost_races(|| async {
             let current = self.tenant.get(SUBSCRIPTION_ENTITY, &[]).await?;
             self.check_provider(&current)?;
             let subscription: Subscription = current.deserialize()?;
             let status = self.payments.subscription_status(&subscription.provider_subscription_id).await?;
-            self.apply_status(&current, &status).await
+            let charges = self.charges_of(&status.subscription).await?;
+            self.apply_status(&current, &status, charges).await
         })
         .await
     }
@@ -136,8 +141,13 @@ impl PaymentCall {
         Ok((current, subscription))
     }
 
-    /// Stores the state that the provider reports; `None` if another writer changed the subscription meanwhile.
-    async fn apply_status(&self, current: &Record, status: &SubscriptionStatus) -> Result<Option<Record>, Problem> {
+    /// Stores the state and the charges that the provider reports; `None` if another writer changed the subscription meanwhile.
+    async fn apply_status(
+        &self,
+        current: &Record,
+        status: &SubscriptionStatus,
+        charges: Vec<SubscriptionCharge>,
+    ) -> Result<Option<Record>, Problem> {
         let subscription: Subscription = current.deserialize()?;
         let from = subscription.state().ok_or_else(Problem::internal)?;
         if !from.can_become(status.state) {
@@ -145,17 +155,27 @@ impl PaymentCall {
             return Err(impossible_status());
         }
         let patch = self.status_fields(status);
+        let charged = ChargedSubscription {
+            plan: &subscription.plan,
+            payment_method_id: subscription.payment_method_id.as_deref(),
+        };
+        let (set, has_charges) = self.add_charges(self.tenant.change_set(), &charged, charges).await?;
+        // Subscriptions of earlier versions have no such record, and the provider may have given it another id.
+        let (set, is_new_id) = self.add_subscriber(set, status).await?;
         if patch.iter().all(|(field, value)| current.json(field).as_ref() == Some(value)) {
-            return Ok(Some(current.clone()));
+            let has_changes = has_charges || is_new_id;
+            let is_stored = !has_changes || unless_lost_race(set.commit().await)?.is_some();
+            return Ok(is_stored.then(|| current.clone()));
         }
         let renewed = patch["currentPeriodEnd"].as_str() > subscription.current_period_end.as_deref();
-        let set = self.tenant.change_set().update(SUBSCRIPTION_ENTITY, &[], patch, current);
+        let set = set.update(SUBSCRIPTION_ENTITY, &[], patch, current);
         let (ended, ends) = (subscription.cancel_at_period_end, status.ends_with_period);
         let set = match SubscriptionNotice::for_transition(from, status.state, ended, ends, renewed) {
             Some(notice) => notice.add_to(set),
             None => set,
         };
-        Ok(unless_lost_race(set.commit().await)?.and_then(|changed| changed.into_iter().next().flatten()))
+        let changed = unless_lost_race(set.commit().await)?.unwrap_or_default();
+        Ok(changed.into_iter().flatten().find(|changed| changed.entity() == SUBSCRIPTION_ENTITY))
     }
 
     /// The fields of the state that the provider reports.

@@ -1,6 +1,6 @@
 //! What recipes need, added up, and what is missing of it.
 //!
-//! Two ingredients are the same if their names are, whatever their case and width (`ﾄﾏﾄ` is `トマト`). Amounts are added up
+//! Two ingredients are the same if their names are, whatever their case, width and kana (`ﾄﾏﾄ` is `とまと`). Amounts are added up
 //! and compared where their units are the same; there the case counts, because `T` is a tablespoon and `t` a teaspoon. What
 //! has no amount cannot be counted: of what is needed without one any will do, and what is there without one is enough.
 
@@ -9,7 +9,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
-use icu_normalizer::ComposingNormalizerBorrowed;
+use crate::names::{compared_name, compared_unit};
 
 /// An amount of an ingredient.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -27,7 +27,7 @@ impl Amount {
 
     /// The normalized unit: amounts with equal ones can be added.
     fn normalized_unit(&self) -> String {
-        ComposingNormalizerBorrowed::new_nfkc().normalize(self.unit.as_deref().unwrap_or_default()).into_owned()
+        compared_unit(self.unit.as_deref().unwrap_or_default())
     }
 }
 
@@ -62,10 +62,41 @@ pub(super) struct ShoppingLine {
     pub(super) recipe: Option<String>,
 }
 
+/// Where something is in stock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Source {
+    Fridge,
+    /// Bought for the plan, and not in the fridge.
+    Bought,
+    List,
+}
+
+impl Source {
+    const ALL: [Source; 3] = [Source::Fridge, Source::Bought, Source::List];
+
+    /// Its name in an answer: why something is left out.
+    pub(super) fn reason(self) -> &'static str {
+        match self {
+            Source::Fridge => "in_fridge",
+            Source::Bought => "bought",
+            Source::List => "on_list",
+        }
+    }
+}
+
+/// A needed ingredient, or a part of it, that is in stock.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct LeftOut {
+    pub(super) name: String,
+    pub(super) amount: Option<f64>,
+    pub(super) unit: Option<String>,
+    pub(super) source: Source,
+}
+
 impl Needs {
     /// Adds an ingredient of a recipe; `times` multiplies its amount.
     pub(super) fn add(&mut self, recipe: &str, name: &str, amount: &Amount, times: f64) {
-        let (thing, measure) = (normalized_name(name), amount.normalized_unit());
+        let (thing, measure) = (compared_name(name), amount.normalized_unit());
         // Nobody can buy an ingredient without a name.
         if thing.is_empty() {
             return;
@@ -96,30 +127,52 @@ impl Needs {
         }
     }
 
-    /// The needed ingredients that are not in stock.
-    pub(super) fn missing(&self, stock: &Stock) -> Vec<ShoppingLine> {
-        let missing = self.all.iter().filter(|need| !stock.enough.contains(&need.thing)).filter_map(|need| {
+    /// The needed ingredients that are not in stock, and those that are.
+    pub(super) fn compare(&self, stock: &Stock) -> (Vec<ShoppingLine>, Vec<LeftOut>) {
+        let (mut missing, mut left_out) = (Vec::new(), Vec::new());
+        for need in &self.all {
+            let mut leave_out = |amount, source| {
+                left_out.push(LeftOut { name: need.name.clone(), amount, unit: need.unit.clone(), source });
+            };
+            if let Some(source) = stock.enough.get(&need.thing) {
+                leave_out(need.amount, *source);
+                continue;
+            }
             let amount = match need.amount {
                 Some(amount) => {
                     let there = stock.amounts.get(&(need.thing.clone(), need.measure.clone())).copied();
-                    match to_thousandths(amount).max(1) - to_thousandths(there.unwrap_or(0.0)) {
-                        rest if rest > 0 => Some(from_thousandths(rest)),
-                        _ => return None,
+                    let mut rest = to_thousandths(amount).max(1);
+                    for (source, there) in Source::ALL.into_iter().zip(there.unwrap_or_default()) {
+                        let part = to_thousandths(there).min(rest);
+                        if part > 0 {
+                            leave_out(Some(from_thousandths(part)), source);
+                            rest -= part;
+                        }
                     }
+                    if rest == 0 {
+                        continue;
+                    }
+                    Some(from_thousandths(rest))
                 }
-                // A measured need of the same ingredient covers one without an amount.
-                None if stock.some.contains(&need.thing) || self.measured.contains(&need.thing) => return None,
-                None => None,
+                None => match stock.some.get(&need.thing) {
+                    Some(source) => {
+                        leave_out(None, *source);
+                        continue;
+                    }
+                    // A measured need of the same ingredient covers one without an amount.
+                    None if self.measured.contains(&need.thing) => continue,
+                    None => None,
+                },
             };
             let recipe = if need.recipes.len() == 1 { need.recipes.first().cloned() } else { None };
-            Some(ShoppingLine { name: need.name.clone(), amount, unit: need.unit.clone(), recipe })
-        });
-        missing.collect()
+            missing.push(ShoppingLine { name: need.name.clone(), amount, unit: need.unit.clone(), recipe });
+        }
+        (missing, left_out)
     }
 
     /// An empty stock. It counts what is needed and nothing else, so that it is small however much there is.
     pub(super) fn stock(&self) -> Stock {
-        let amounts = self.all.iter().map(|need| ((need.thing.clone(), need.measure.clone()), 0.0));
+        let amounts = self.all.iter().map(|need| ((need.thing.clone(), need.measure.clone()), [0.0; 3]));
         Stock {
             needed: self.all.iter().map(|need| need.thing.clone()).collect(),
             amounts: amounts.collect(),
@@ -132,37 +185,34 @@ impl Needs {
 #[derive(Debug, Default)]
 pub(super) struct Stock {
     needed: BTreeSet<String>,
-    /// By name and normalized unit.
-    amounts: BTreeMap<(String, String), f64>,
-    /// Names with a known amount.
-    some: BTreeSet<String>,
-    /// Names in stock without an amount: they cover any need.
-    enough: BTreeSet<String>,
+    /// By name and normalized unit: of each source.
+    amounts: BTreeMap<(String, String), [f64; 3]>,
+    /// Names with a known amount, and the first source of it.
+    some: BTreeMap<String, Source>,
+    /// Names in stock without an amount, and the first source: they cover any need.
+    enough: BTreeMap<String, Source>,
 }
 
 impl Stock {
-    pub(super) fn add(&mut self, name: &str, amount: &Amount) {
-        let thing = normalized_name(name);
+    pub(super) fn add(&mut self, name: &str, amount: &Amount, source: Source) {
+        let thing = compared_name(name);
         if !self.needed.contains(&thing) {
             return;
         }
+        let note = |sources: &mut BTreeMap<String, Source>, thing: &String| {
+            sources.entry(thing.clone()).and_modify(|first| *first = source.min(*first)).or_insert(source);
+        };
         match amount.number {
-            None => drop(self.enough.insert(thing)),
+            None => note(&mut self.enough, &thing),
             Some(number) if number > 0.0 => {
-                self.some.insert(thing.clone());
+                note(&mut self.some, &thing);
                 if let Some(there) = self.amounts.get_mut(&(thing, amount.normalized_unit())) {
-                    *there += number;
+                    there[source as usize] += number;
                 }
             }
             Some(_) => {}
         }
     }
-}
-
-/// A name in lower case, of one width, and with single spaces: names that differ in these only are equal.
-fn normalized_name(name: &str) -> String {
-    let plain = ComposingNormalizerBorrowed::new_nfkc().normalize(name).to_lowercase();
-    plain.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Amounts are rounded to thousandths, so that 0.3 - 0.1 - 0.2 is zero.

@@ -123,14 +123,18 @@ fn check_planning(
         ensure!(plan["slot"] == "CURRENT" && plan["setId"] == set, "the plan is {plan}");
         Ok(())
     })?;
-    report.step("the ingredients of the plan are added to the shopping list, and completed", || {
+    report.step("the ingredients of the plan are added to the shopping list, bought and put in the fridge", || {
         let body = json!({ "slot": "CURRENT" });
-        let list = client.request(Cook, "POST", "/shopping-items/from-plan", Some(body), 201)?;
+        let answer = client.request(Cook, "POST", "/shopping-items/from-plan", Some(body), 201)?;
+        let list = &answer["added"];
         let ids: Vec<_> = list.as_array().into_iter().flatten().filter_map(|item| item["itemId"].as_str()).collect();
         created.extend(ids.iter().map(|id| (Cook, format!("/shopping-items/{id}"))));
         ensure!(ids.len() == 2 && list.to_string().contains("じゃがいも"), "the list is {list}");
-        let done = client.request(Cook, "POST", "/shopping-items/complete", Some(json!({ "itemIds": ids })), 200)?;
+        let body = json!({ "itemIds": ids, "toFridge": true });
+        let done = client.request(Cook, "POST", "/shopping-items/complete", Some(body), 200)?;
         ensure!(done[0]["completed"] == true, "the list is {done}");
+        let stored = done.as_array().into_iter().flatten().filter_map(|item| item["fridgeItemId"].as_str());
+        created.extend(stored.map(|id| (Cook, format!("/fridge-items/{id}"))));
         Ok(())
     })
 }

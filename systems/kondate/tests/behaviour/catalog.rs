@@ -70,7 +70,8 @@ fn publish_and_withdraw(server: &TestServer, user: &str, what: &str, id: &str, m
     let short = anonymous.get_until(&popular, |answer| position(answer, &copy, id).is_some());
     let short = short.list().into_iter().find(|short| short[id] == own[id]).expect("it is there");
     assert_eq!((&short["savedCount"], &short["createdAt"]), (&json!(0), &copy["createdAt"]));
-    assert!(["description", "steps", "items", "ingredients"].iter().all(|long| short.get(long).is_none()), "{short}");
+    assert_eq!((&short["preview"], &short["description"]), (&json!(true), &copy["description"]));
+    assert!(["steps", "items", "ingredients"].iter().all(|withheld| short.get(withheld).is_none()), "{short}");
 
     // A change is private until it is published too; the position in the catalog stays.
     server.clock.advance(Duration::from_secs(3));
@@ -228,7 +229,9 @@ pub(crate) fn repeated_saves_have_no_further_effect(server: &TestServer) {
     ann.post_empty(&format!("{own}/withdraw"));
     ben.get_until(&format!("/v1/catalog/recipes/{}", text(&copy, "recipeId")), |answer| answer.status == 404);
     ben.put(&save_path(&copy)).expect_problem(404, "not_found");
-    assert_eq!(ben.get("/v1/saved-recipes").list(), std::slice::from_ref(&saved));
+    let mut withdrawn = saved.clone();
+    withdrawn["withdrawn"] = true.into();
+    assert_eq!(ben.get("/v1/saved-recipes").list(), [withdrawn]);
 
     // Saving again refers to the new publication; `savedAt` stays.
     ann.patch(&own, &json!({ "title": "肉じゃが 改" })).expect_data(200);

@@ -213,6 +213,34 @@ pub(crate) fn categories_of_both_scopes_are_separate(server: &TestServer) {
     assert_eq!(refused.expect_problem(422, "invalid"), ["/scope"]);
 }
 
+/// Proves the order of K11.
+#[test]
+fn categories_are_listed_by_position() {
+    categories_are_in_the_order_of_their_positions(&kondate_server());
+}
+
+pub(crate) fn categories_are_in_the_order_of_their_positions(server: &TestServer) {
+    let mio = server.client_of_user("u_pos", "u_pos");
+    for (id, position) in [("c_01", 20), ("c_02", 3), ("c_03", 20), ("c_04", 0)] {
+        let body = json!({ "scope": "book", "categoryId": id, "name": id, "position": position });
+        mio.post("/v1/categories", &body).expect_data(201);
+    }
+    let order = || -> Vec<String> {
+        let listed = mio.get("/v1/categories?scope=book").list();
+        listed.iter().map(|each| text(each, "categoryId").to_owned()).collect()
+    };
+    assert_eq!(order(), ["c_04", "c_02", "c_01", "c_03"]);
+    mio.patch("/v1/categories/book/c_03", &json!({ "position": 1 })).expect_data(200);
+    assert_eq!(order(), ["c_04", "c_03", "c_02", "c_01"]);
+    assert!(mio.get("/v1/categories?scope=catalog").list().is_empty());
+    for (wrong, at) in [("", "scope"), ("?scope=shelf", "scope"), ("?scope=book&order=name", "order")] {
+        let refused = mio.get(&format!("/v1/categories{wrong}"));
+        assert_eq!(refused.expect_problem(400, "bad_parameter"), [at], "{wrong}");
+    }
+    assert!(server.client_of_user("u_po", "u_po").get("/v1/categories?scope=book").list().is_empty());
+    server.anonymous_client().get("/v1/categories?scope=book").expect_problem(401, "no_token");
+}
+
 /// Proves the listing and changing part of K9 and K10.
 #[test]
 fn shopping_and_fridge_items_are_stored() {

@@ -8,9 +8,10 @@ use nagaya_testing::{DynamodbLocal, TestServer, build_runtime, text};
 use serde_json::json;
 
 use crate::{
-    archive, catalog, derived_routes, fridge,
+    archive, catalog, catalog_lists, cooked, copies, derived_routes, fridge, from_plan,
     harness::{design, system},
-    notifications, payments, plans, push, saved_counts, search, shares, shopping, stored_keys, walls,
+    notifications, payments, plans, push, replacing, saved_counts, saved_order, search, shares, shopped, shopping,
+    slots, stored_keys, walls,
 };
 
 /// The product on DynamoDB Local.
@@ -93,6 +94,11 @@ fn the_catalog_works_on_dynamodb() {
     catalog::visitors_read_the_catalog(&server);
     catalog::an_id_is_published_by_one_creator_only(&server);
     catalog::concurrent_changes_leave_no_orphans(&server);
+    catalog_lists::items_are_the_same_in_every_order(&server);
+    catalog_lists::withdrawn_items_say_so(&server);
+    saved_order::saved_items_are_sorted_by_time(&server);
+    copies::a_catalog_item_is_copied(&server);
+    copies::a_saved_set_is_applied(&server);
 }
 
 /// Proves the saved counts of K19 on DynamoDB.
@@ -121,6 +127,7 @@ fn derived_routes_are_the_same_on_dynamodb() {
     derived_routes::recipes_are_created_read_changed_deleted_and_listed_newest_first(&server);
     derived_routes::sets_are_created_read_changed_deleted_and_listed_newest_first(&server);
     derived_routes::categories_of_both_scopes_are_separate(&server);
+    derived_routes::categories_are_in_the_order_of_their_positions(&server);
     derived_routes::shopping_and_fridge_items_are_created_read_and_changed(&server);
     derived_routes::every_list_of_a_new_user_is_empty(&server);
 }
@@ -133,7 +140,14 @@ fn custom_routes_are_the_same_on_dynamodb() {
     plans::promoting_moves_a_plan_and_logs_cooked_meals(&server);
     plans::concurrent_promotions_move_the_plan_once(&server);
     plans::a_change_during_a_promotion_is_not_lost(&server);
+    cooked::each_dish_is_marked_by_its_position(&server);
+    slots::slots_are_accepted_in_either_case(&server);
+    replacing::what_a_user_has_one_of_is_replaced(&server);
     shopping::completing_marks_all_or_none(&server);
+    shopped::goods_are_completed_and_in_the_fridge(&server);
+    from_plan::what_is_left_out_has_a_reason(&server);
+    from_plan::what_is_bought_for_a_plan_counts(&server);
+    from_plan::kana_and_width_make_no_difference(&server);
     shopping::ingredients_of_a_plan_are_summed_minus_the_stock(&server);
     shopping::a_list_larger_than_one_change_set_is_added_once(&server);
     shopping::each_plan_has_its_own_shopping_items(&server);
@@ -161,6 +175,8 @@ fn payments_are_the_same_on_dynamodb() {
     payments::a_subscription_can_be_started_canceled_and_resumed(&server);
     payments::prices::an_item_is_bought_once(&server);
     payments::prices::a_changed_price_is_not_charged(&server);
+    payments::charges::the_first_charge_is_a_purchase(&server);
+    payments::webhook::a_message_refreshes_the_subscription(&server);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Payment methods, purchases and the subscription with the local provider; below, with one that fails.
 
+pub(crate) mod charges;
 mod failures;
 mod fake_provider;
 mod needless_calls;
@@ -7,6 +8,7 @@ pub(crate) mod prices;
 mod races;
 mod settings;
 mod stale_index;
+pub(crate) mod webhook;
 
 use std::{sync::Arc, time::Duration};
 

@@ -72,7 +72,7 @@ pub(crate) fn a_set_is_applied_to_either_plan(server: &TestServer) {
     ] {
         assert_eq!(mio.post(apply, &body).expect_problem(422, "invalid"), at, "{body}");
     }
-    for slot in ["current", "LAST", "CURRENT%23", "promote"] {
+    for slot in ["currents", "LAST", "CURRENT%23", "promote"] {
         mio.post(&format!("/v1/plans/{slot}/apply"), &json!({ "setId": weekdays })).expect_problem(404, "not_found");
     }
     assert_eq!(mio.get("/v1/plans").list().len(), 2);

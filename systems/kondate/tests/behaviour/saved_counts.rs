@@ -243,6 +243,8 @@ fn saves_without_a_running_subscription_are_counted_later() {
     mine.and(other).expect("both catch up");
     assert_eq!(backend.count(), 110);
     backend.unsave(30..31);
+    let whole = json!({ "recipeId": "r_01", "creatorName": "Ann", "title": "x", "createdAt": AT });
+    backend.runtime.block_on(backend.tenant("ann").create("catalog_recipe", fields(whole))).expect("it is made");
     let server = TestServer::builder(system()).store(Arc::clone(&backend.store), &backend.clock).start();
     wait_for_count(&server, &json!({ "recipeId": "r_01" }), 109);
 }

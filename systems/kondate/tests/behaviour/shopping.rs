@@ -112,8 +112,8 @@ pub(crate) fn ingredients_of_a_plan_are_summed_minus_the_stock(server: &TestServ
     add(&mio, &json!({ "name": "玉ねぎ", "amount": 1, "unit": "個" }));
     add(&mio, &json!({ "name": "豚肉", "amount": 900, "unit": "g", "completed": true }));
 
-    let added = from("NEXT").expect_data(201);
-    let lines = lines(added.as_array().expect("a list"));
+    let added = added_by(&from("NEXT"));
+    let lines = lines(&added);
     let expected = [
         ("塩", json!(null), json!(null), json!(null)),
         ("水", json!(0.3), json!("l"), json!(stew)),
@@ -124,21 +124,18 @@ pub(crate) fn ingredients_of_a_plan_are_summed_minus_the_stock(server: &TestServ
     assert_eq!(lines, expected.map(|(name, amount, unit, recipe)| (name.to_owned(), amount, unit, recipe)));
     let open = mio.get("/v1/shopping-items-open").list();
     assert_eq!(open.len(), 6);
-    assert!(added.as_array().expect("a list").iter().all(|item| open.contains(item)));
+    assert!(added.iter().all(|item| open.contains(item)));
 
-    // Repeating adds nothing, also concurrently; once the items were bought and used up, they are needed again.
-    assert_eq!(from("NEXT").expect_data(201), json!([]));
-    let water = added.as_array().expect("a list").iter().find(|item| item["name"] == "水").expect("is listed");
-    mio.post("/v1/shopping-items/complete", &json!({ "itemIds": [water["itemId"]] })).expect_data(200);
-    let again: Vec<_> = run_concurrently(6, |_| from("NEXT").expect_data(201))
-        .iter()
-        .map(|added| added.as_array().map_or(0, Vec::len))
-        .collect();
+    // Repeating adds nothing, also concurrently; once an item was removed from the list, it is needed again.
+    assert_eq!(added_by(&from("NEXT")), Vec::<Json>::new());
+    let water = added.iter().find(|item| item["name"] == "水").expect("is listed");
+    assert_eq!(mio.delete(&format!("/v1/shopping-items/{}", text(water, "itemId"))).status, 204);
+    let again: Vec<_> = run_concurrently(6, |_| added_by(&from("NEXT")).len());
     assert_eq!(again.iter().sum::<usize>(), 1, "{again:?}");
 
     for (body, at) in [
         (json!({}), vec!["/slot"]),
-        (json!({ "slot": "next" }), vec!["/slot"]),
+        (json!({ "slot": "later" }), vec!["/slot"]),
         (json!({ "slot": "NEXT", "userId": "u_lis" }), vec!["/userId"]),
     ] {
         assert_eq!(mio.post("/v1/shopping-items/from-plan", &body).expect_problem(422, "invalid"), at, "{body}");
@@ -156,8 +153,8 @@ pub(crate) fn each_plan_has_its_own_shopping_items(server: &TestServer) {
     let eggs = recipe(&mio, Some(2), &json!([{ "name": "卵", "amount": 2, "unit": "個" }]));
     let rice = recipe(&mio, Some(2), &json!([{ "name": "米", "amount": 1, "unit": "合" }]));
     let amounts = |slot: &str| -> Vec<(String, Json)> {
-        let added = mio.post("/v1/shopping-items/from-plan", &json!({ "slot": slot })).expect_data(201);
-        lines(added.as_array().expect("a list")).into_iter().map(|(name, amount, ..)| (name, amount)).collect()
+        let added = added_by(&mio.post("/v1/shopping-items/from-plan", &json!({ "slot": slot })));
+        lines(&added).into_iter().map(|(name, amount, ..)| (name, amount)).collect()
     };
     let two_eggs = [("卵".to_owned(), json!(2))];
     let dish = |id: &str, cooked: bool| json!({ "recipeId": id, "title": "x", "servings": 2, "cooked": cooked });
@@ -207,15 +204,15 @@ pub(crate) fn a_list_larger_than_one_change_set_is_added_once(server: &TestServe
     for cook in [&mio, &yui] {
         cook.post("/v1/plans", &json!({ "slot": "CURRENT", "items": items })).expect_data(201);
     }
-    let from = |cook: &Client<'_>| add_from_plan(cook, "CURRENT").expect_data(201);
-    let added = run_concurrently(3, |_| from(&mio).as_array().map_or(0, Vec::len));
+    let from = |cook: &Client<'_>| added_by(&add_from_plan(cook, "CURRENT"));
+    let added = run_concurrently(3, |_| from(&mio).len());
     assert_eq!(added.iter().sum::<usize>(), 250, "{added:?}");
     let mut listed: Vec<_> = lines(&mio.get("/v1/shopping-items-open?limit=1000").list());
     assert_eq!(listed.len(), 250);
     listed.dedup_by(|one, other| one.0 == other.0);
     assert_eq!(listed.len(), 250);
     // Recipes of other users are not used.
-    assert_eq!(from(&yui), json!([]));
+    assert_eq!(from(&yui), Vec::<Json>::new());
 }
 
 /// Proves the part of K9 that makes a list from a plan, and that it reads a full fridge and a long list page by page.
@@ -239,12 +236,12 @@ fn a_list_is_made_from_a_plan_however_much_there_is() {
     mio.post("/v1/plans", &json!({ "slot": "CURRENT", "items": items })).expect_data(201);
     store.take_queries();
 
-    let added = mio.post("/v1/shopping-items/from-plan", &json!({ "slot": "CURRENT" })).expect_data(201);
+    let added = added_by(&mio.post("/v1/shopping-items/from-plan", &json!({ "slot": "CURRENT" })));
     let is_users = |partition| partition == "USER#u_full".into();
     let reads: Vec<_> = store.take_queries().into_iter().filter(|query| is_users(query.partition.clone())).collect();
     assert_eq!(reads.len(), 15 + 9, "each page once");
     assert!(reads.iter().all(|query| query.limit == Some(100)));
-    let names = lines(added.as_array().expect("a list")).into_iter().map(|(name, ..)| name);
+    let names = lines(&added).into_iter().map(|(name, ..)| name);
     let expected = [1_450, 2_348].into_iter().chain(missing).map(|n| format!("thing {n}"));
     assert_eq!(names.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
 }
@@ -261,10 +258,7 @@ fn a_run_between_two_change_sets_of_another_adds_the_rest() {
         })
         .collect();
     mio.post("/v1/plans", &json!({ "slot": "NEXT", "items": items })).expect_data(201);
-    let from = || {
-        let added = mio.post("/v1/shopping-items/from-plan", &json!({ "slot": "NEXT" })).expect_data(201);
-        added.as_array().map_or(0, Vec::len)
-    };
+    let from = || added_by(&mio.post("/v1/shopping-items/from-plan", &json!({ "slot": "NEXT" }))).len();
     let first_set = store.inject(Fault::pause_after().matching(adds_shopping_items).once());
     let added = std::thread::scope(|threads| {
         let first = threads.spawn(from);
@@ -338,8 +332,14 @@ fn lines(items: &[Json]) -> Vec<(String, Json, Json, Json)> {
     lines
 }
 
+/// The items that a request for the needs of a plan has added.
+#[track_caller]
+pub(crate) fn added_by(answer: &Response) -> Vec<Json> {
+    answer.expect_data(201)["added"].as_array().expect("a list").clone()
+}
+
 /// Adds what a plan needs. On a slow store a user with several requests at once is asked to repeat some of them.
-fn add_from_plan(cook: &Client<'_>, slot: &str) -> Response {
+pub(crate) fn add_from_plan(cook: &Client<'_>, slot: &str) -> Response {
     let add = || cook.post("/v1/shopping-items/from-plan", &json!({ "slot": slot }));
     let mut answer = add();
     for _ in 0..30 {
@@ -354,12 +354,12 @@ fn add_from_plan(cook: &Client<'_>, slot: &str) -> Response {
 }
 
 #[track_caller]
-fn add(client: &Client<'_>, item: &Json) -> String {
+pub(crate) fn add(client: &Client<'_>, item: &Json) -> String {
     text(&client.post("/v1/shopping-items", item).expect_data(201), "itemId").to_owned()
 }
 
 #[track_caller]
-fn recipe(client: &Client<'_>, servings: Option<u8>, ingredients: &Json) -> String {
+pub(crate) fn recipe(client: &Client<'_>, servings: Option<u8>, ingredients: &Json) -> String {
     let recipe = json!({ "title": "x", "servings": servings, "ingredients": ingredients });
     text(&client.post("/v1/recipes", &recipe).expect_data(201), "recipeId").to_owned()
 }

@@ -106,7 +106,8 @@ fn catalog(server: &TestServer) {
         let saved = guest.get_until(&format!("/v1/catalog/{own}/{id}"), |answer| answer.status == 200);
         saved.expect_data(200);
         let saved = guest.put(&format!("/v1/catalog/{own}/{id}/save")).expect_data(200);
-        assert_stored(&saved, &format!("USER#u_02 SAVED#{kind}#{id}"), "");
+        let index = format!("GSI3PK=USER#u_02#SAVED_{kind} GSI3SK=SAVED#{{savedAt}}#{id}");
+        assert_stored(&saved, &format!("USER#u_02 SAVED#{kind}#{id}"), &index);
         let counted = |answer: &nagaya_testing::Response| answer.list().iter().any(|each| each["savedCount"] == 1);
         guest.get_until(&format!("/v1/catalog/{own}/popular"), counted);
         assert_stored(&published, &place, &popular(1));

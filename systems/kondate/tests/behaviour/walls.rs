@@ -100,6 +100,7 @@ fn create_one_of_each(server: &TestServer, cook: &Client<'_>) -> Ids {
         ("recipeId", of(&recipe, "recipeId")),
         ("setId", of(&set, "setId")),
         ("slot", "CURRENT".to_owned()),
+        ("position", "0".to_owned()),
         ("itemId", of(&shopping, "itemId")),
         ("fridgeItemId", of(&kept, "itemId")),
         ("deletedItemId", of(&deleted, "itemId")),
@@ -125,9 +126,8 @@ fn create_one_of_each(server: &TestServer, cook: &Client<'_>) -> Ids {
 /// The same keys with ids that never existed.
 fn unknown_ids(ids: &Ids) -> Ids {
     let never = |name: &str, value: &String| match name {
-        "slot" | "scope" | "platform" | "date" | "month" | "purchasedAt" | "notifiedAt" | "createdAt" | "deletedAt" => {
-            value.clone()
-        }
+        "slot" | "position" | "scope" | "platform" | "date" | "month" | "purchasedAt" | "notifiedAt" | "createdAt"
+        | "deletedAt" => value.clone(),
         "tokenHash" => "0".repeat(64),
         "creatorId" => "u_nobody".to_owned(),
         _ => "01HARX5BD7F8G9H0J1K2M3N4PQ".to_owned(),
@@ -167,14 +167,15 @@ pub(crate) fn no_route_reaches_another_user(server: &TestServer) {
     for name in ["u_2", "u_10", "U_1", "u_1#RECIPE", "USER#u_1"] {
         let them = server.client_of_user(name, name);
         for (method, path, _) in operations() {
-            // Everyone with the link can read it.
+            // Everyone with the link can read it, and everyone has two plans to write.
             let theirs = body(&method, &path, &ids);
-            if (!path.contains('{') && theirs.is_none()) || (method == "GET" && path == "/v1/shares/{shareId}") {
+            let is_for_all = [("GET", "/v1/shares/{shareId}"), ("PUT", "/v1/plans/{slot}")].contains(&(&method, &path));
+            if (!path.contains('{') && theirs.is_none()) || is_for_all {
                 continue;
             }
             let ask = |ids: &Ids| {
-                let body =
-                    body(&method, &path, ids).or_else(|| matches!(&*method, "POST" | "PATCH").then(|| json!({})));
+                let body = body(&method, &path, ids)
+                    .or_else(|| matches!(&*method, "POST" | "PUT" | "PATCH").then(|| json!({})));
                 let them = them.with_header("idempotency-key", &format!("{name}-{path}"));
                 visible(&them.send(&method, &fill_path(&path, ids), body.as_ref()))
             };
@@ -202,7 +203,8 @@ pub(crate) fn only_public_routes_accept_visitors(server: &TestServer) {
     let before = stored(server, "u_1");
     let visitor = server.anonymous_client();
     for (method, path, public) in operations() {
-        let body = body(&method, &path, &ids).or_else(|| matches!(&*method, "POST" | "PATCH").then(|| json!({})));
+        let body =
+            body(&method, &path, &ids).or_else(|| matches!(&*method, "POST" | "PUT" | "PATCH").then(|| json!({})));
         let answer = visitor.send(&method, &fill_path(&path, &ids), body.as_ref());
         let shown = answer.body.to_string();
         if public {

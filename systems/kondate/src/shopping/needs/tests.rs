@@ -12,7 +12,7 @@ fn check(
     missing: &[(&str, Option<f64>, &str, Option<&str>)],
 ) {
     let needs = needs(needed);
-    let lines = needs.missing(&stock(&needs, there));
+    let (lines, _) = needs.compare(&stock(&needs, there));
     let lines: Vec<_> = lines
         .iter()
         .map(|line| (line.name.as_str(), line.amount, line.unit.as_deref().unwrap_or(""), line.recipe.as_deref()))
@@ -31,7 +31,7 @@ fn needs(needed: &[(&str, &str, Option<f64>, &str, f64)]) -> Needs {
 fn stock(needs: &Needs, there: &[(&str, Option<f64>, &str)]) -> Stock {
     let mut stock = needs.stock();
     for (name, number, unit) in there {
-        stock.add(name, &Amount::new(*number, Some(unit)));
+        stock.add(name, &Amount::new(*number, Some(unit)), Source::Fridge);
     }
     stock
 }
@@ -75,6 +75,39 @@ fn ingredients_in_stock_are_left_out() {
     // The units cannot be compared.
     check(&pork, &[("豚肉", Some(1.0), "パック")], &[("豚肉", Some(300.0), "g", Some("r1"))]);
     check(&pork, &[("豚肉", Some(0.0), "g"), ("牛肉", None, "")], &[("豚肉", Some(300.0), "g", Some("r1"))]);
+}
+
+#[test]
+fn what_is_in_stock_is_named_with_its_place() {
+    let needs = needs(&[
+        ("r1", "豚肉", Some(300.0), "g", 1.0),
+        ("r1", "塩", None, "", 1.0),
+        ("r1", "酢", Some(2.0), "T", 1.0),
+        ("r1", "米", Some(1.0), "kg", 1.0),
+    ]);
+    let mut stock = needs.stock();
+    for (name, number, unit, source) in [
+        ("豚肉", Some(250.0), "g", Source::List),
+        ("豚肉", Some(50.0), "g", Source::Bought),
+        ("豚肉", Some(100.0), "g", Source::Fridge),
+        ("塩", Some(1.0), "袋", Source::List),
+        ("塩", Some(1.0), "袋", Source::Bought),
+        ("酢", None, "", Source::Bought),
+    ] {
+        stock.add(name, &Amount::new(number, Some(unit)), source);
+    }
+    let (missing, left_out) = needs.compare(&stock);
+    assert_eq!(missing.iter().map(|line| line.name.as_str()).collect::<Vec<_>>(), ["米"]);
+    let left_out: Vec<_> =
+        left_out.iter().map(|part| (part.name.as_str(), part.amount, part.source.reason())).collect();
+    let expected = [
+        ("豚肉", Some(100.0), "in_fridge"),
+        ("豚肉", Some(50.0), "bought"),
+        ("豚肉", Some(150.0), "on_list"),
+        ("塩", None, "bought"),
+        ("酢", Some(2.0), "bought"),
+    ];
+    assert_eq!(left_out, expected);
 }
 
 #[test]
@@ -130,7 +163,7 @@ proptest! {
         let there: Vec<_> = there.into_iter().map(|(name, number, unit)| (names[name], number, units[unit])).collect();
         let needs = needs(&needed);
         let mut stock = stock(&needs, &there);
-        let missing = needs.missing(&stock);
+        let (missing, left_out) = needs.compare(&stock);
         for (at, line) in missing.iter().enumerate() {
             prop_assert!(line.amount.is_none_or(|amount| amount > 0.0));
             let again = |other: &ShoppingLine| (&other.name, &other.unit) == (&line.name, &line.unit);
@@ -140,10 +173,12 @@ proptest! {
         for left_out in 0..missing.len() {
             let mut without = self::stock(&needs, &there);
             let others = missing.iter().enumerate().filter(|(at, _)| *at != left_out);
-            others.for_each(|(_, line)| without.add(&line.name, &Amount::new(line.amount, line.unit.as_deref())));
-            prop_assert_eq!(needs.missing(&without).len(), 1);
+            others.for_each(|(_, line)| without.add(&line.name, &Amount::new(line.amount, line.unit.as_deref()), Source::List));
+            prop_assert_eq!(needs.compare(&without).0.len(), 1);
         }
-        missing.iter().for_each(|line| stock.add(&line.name, &Amount::new(line.amount, line.unit.as_deref())));
-        prop_assert_eq!(needs.missing(&stock), Vec::new());
+        missing.iter().for_each(|line| stock.add(&line.name, &Amount::new(line.amount, line.unit.as_deref()), Source::List));
+        prop_assert_eq!(needs.compare(&stock).0, Vec::new());
+        // What is left out is there.
+        prop_assert!(left_out.iter().all(|part| part.source == Source::Fridge && part.amount.is_none_or(|amount| amount > 0.0)));
     }
 }

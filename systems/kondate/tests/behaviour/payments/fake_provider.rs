@@ -6,8 +6,8 @@ use std::{
 };
 
 use nagaya_kondate::{
-    Card, CardToken, ChargeId, LocalPayments, PaymentError, PaymentFuture, PaymentProvider, SubscriptionPlan,
-    SubscriptionState, SubscriptionStatus,
+    Card, CardToken, ChargeId, LocalPayments, PaymentError, PaymentFuture, PaymentProvider, SubscriptionCharge,
+    SubscriptionPlan, SubscriptionState, SubscriptionStatus, WebhookError, WebhookEvent, WebhookMessage,
 };
 use nagaya_testing::{ManualClock, TestServer, memory_store};
 
@@ -40,6 +40,8 @@ pub(super) struct FakeProviderState {
     pub(super) subscription_state: Option<SubscriptionState>,
     /// The id that is reported for each subscription, in place of its own.
     pub(super) subscription_id: Option<String>,
+    /// The charges that are reported for each subscription.
+    pub(super) subscription_charges: Vec<SubscriptionCharge>,
     /// Whether subscriptions end with their period.
     pub(super) ends: bool,
     pub(super) calls: Vec<&'static str>,
@@ -169,6 +171,14 @@ impl PaymentProvider for FakeProvider {
 
     fn subscription_status<'a>(&'a self, subscription: &'a str) -> PaymentFuture<'a, SubscriptionStatus> {
         self.call("status", move |state| Ok(state.status(subscription)))
+    }
+
+    fn subscription_charges<'a>(&'a self, _: &'a str) -> PaymentFuture<'a, Vec<SubscriptionCharge>> {
+        self.call("charges", |state| Ok(state.subscription_charges.clone()))
+    }
+
+    fn webhook_event(&self, message: &WebhookMessage<'_>) -> Result<WebhookEvent, WebhookError> {
+        LocalPayments::default().webhook_event(message)
     }
 }
 

@@ -27,7 +27,7 @@ fn a_change_of_the_subscription_that_is_none_asks_the_provider_for_nothing() {
     act("cancel");
     act("cancel");
     act("resume");
-    assert_eq!(provider.state().calls, ["card", "subscribe", "cancel", "resume"]);
+    assert_eq!(provider.state().calls, ["card", "subscribe", "charges", "cancel", "resume"]);
 }
 
 /// Proves the part of K13 that a provider is asked only for what it knows.

@@ -1,5 +1,7 @@
 //! The current and the next plan: a set is applied to either, and the next plan is promoted to the current one.
 
+mod cooked;
+
 use std::sync::Arc;
 
 use axum::http::Method;
@@ -8,7 +10,10 @@ use nagaya_server::{Answer, Call, CustomRoute, Problem, ProblemCode, RequestBody
 use nagaya_tenancy::{Error, ErrorKind, Record, Tenant};
 use serde_json::{Map, Value as Json, json};
 
-use crate::product::{item_schema, object_fields, object_from_fields, retry_lost_races, unless_lost_race};
+use crate::{
+    catalog::{self, Kind},
+    product::{find, item_schema, object_fields, object_from_fields, retry_lost_races, unless_lost_race},
+};
 
 pub(crate) const PLAN_ENTITY: &str = "plan";
 pub(crate) const CURRENT_SLOT: &str = "CURRENT";
@@ -22,36 +27,72 @@ request_body! {
 }
 
 pub(crate) fn routes(design: &Design) -> Vec<CustomRoute> {
-    vec![
-        CustomRoute::new(Method::POST, "/plans/{slot}/apply", APPLY_SUMMARY, apply)
-            .requires_permission(PLAN_ENTITY, Verb::Update)
-            .parameter(json!({ "$ref": "#/components/parameters/IfMatch" }))
-            .body(ApplySet::schema(design))
-            .answers(200, Some(item_schema("Plan"))),
-        CustomRoute::new(Method::POST, "/plans/promote", PROMOTE_SUMMARY, promote)
-            .requires_permission(PLAN_ENTITY, Verb::Update)
-            .answers(200, Some(item_schema("Plan"))),
-    ]
+    let apply = CustomRoute::new(Method::POST, "/plans/{slot}/apply", APPLY_SUMMARY, apply)
+        .requires_permission(PLAN_ENTITY, Verb::Update)
+        .parameter(json!({ "$ref": "#/components/parameters/IfMatch" }))
+        .body(ApplySet::schema(design))
+        .answers(200, Some(item_schema("Plan")))
+        .also_answers(402, catalog::PAYMENT_REQUIRED_DESCRIPTION);
+    let promote = CustomRoute::new(Method::POST, "/plans/promote", PROMOTE_SUMMARY, promote)
+        .requires_permission(PLAN_ENTITY, Verb::Update)
+        .answers(200, Some(item_schema("Plan")));
+    [apply, promote].into_iter().chain(cooked::routes(design)).collect()
 }
 
-const APPLY_SUMMARY: &str = "Applies a set to a plan: its items replace those of the plan.";
+/// The slot with this name, in either case.
+pub(crate) fn slot_named(name: &str) -> Option<&'static str> {
+    [CURRENT_SLOT, NEXT_SLOT].into_iter().find(|slot| slot.eq_ignore_ascii_case(name))
+}
+
+/// The slot in the path of a request.
+pub(crate) fn slot_in_path(call: &Call) -> Result<&'static str, Problem> {
+    call.path_parameter("slot").and_then(slot_named).ok_or_else(Problem::not_found)
+}
+
+/// Gives a slot in a body the form in which it is stored. What is no slot stays, and is refused later.
+pub(crate) fn normalize_slot(body: &mut Map<String, Json>) {
+    if let Some(slot) = body.get_mut("slot")
+        && let Some(known) = slot.as_str().and_then(slot_named)
+    {
+        *slot = known.into();
+    }
+}
+
+/// The same for a request of a derived route.
+pub(crate) fn normalize_slots(call: &mut Call) {
+    if call.subject().is_none_or(|(entity, _)| entity != PLAN_ENTITY) {
+        return;
+    }
+    normalize_slot(&mut call.body);
+    if let [slot] = call.path.as_mut_slice()
+        && let Some(known) = slot_named(slot)
+    {
+        known.clone_into(slot);
+    }
+}
+
+const APPLY_SUMMARY: &str =
+    "Applies a set, of one's own or of the catalog, to a plan: its items replace those of the plan.";
 const PROMOTE_SUMMARY: &str =
     "Makes the next plan the current one, and creates cooking logs for the cooked items of the old one.";
 
 /// Copies the items of a set into a plan, none of them cooked; with `If-Match`, only into that version of the plan.
 async fn apply(call: Arc<Call>) -> Result<Answer, Problem> {
-    // The plan is one of the two, and the set is the caller's own.
-    let slot = call
-        .path_parameter("slot")
-        .filter(|slot| [CURRENT_SLOT, NEXT_SLOT].contains(slot))
-        .ok_or_else(Problem::not_found)?;
+    // The plan is one of the two.
+    let slot = slot_in_path(&call)?;
     let ApplySet { set_id } = call.parse_body()?;
     let tenant = call.tenant()?;
+    // The set is the caller's own, or one of the catalog that the caller may read in full.
+    let set = match find(&tenant, "set", &[&set_id]).await? {
+        Some(own) => own,
+        None => match catalog::usable_item(&call, Kind::Set, &set_id).await? {
+            Some(of_catalog) => of_catalog,
+            None => return Err(Problem::not_found().with_field("setId", "There is no such set.")),
+        },
+    };
 
     let applied = retry_lost_races(|| async {
-        let mut found = tenant.get_many(&[("set", &[&set_id]), (PLAN_ENTITY, &[slot])]).await?.into_iter();
-        let (set, plan) = (found.next().flatten(), found.next().flatten());
-        let set = set.ok_or_else(|| Problem::not_found().with_field("setId", "There is no such set."))?;
+        let plan = find(&tenant, PLAN_ENTITY, &[slot]).await?;
         let mut copied = plan_fields_of_set(&set);
         copied.insert("appliedAt".to_owned(), call.timestamp_now(PLAN_ENTITY, "appliedAt"));
         copied.insert("menuId".to_owned(), call.ids().ulid(call.now_millis()).into());
