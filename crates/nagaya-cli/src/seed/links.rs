@@ -143,7 +143,15 @@ mod tests {
         check("management", "folder", &[("createdBy", "user", "id"), ("parentFolderId", "folder", "id")]);
         check("management", "message", &[("channelId", "channel", "id"), ("senderId", "user", "id")]);
         check("management", "backup_history", &[("jobId", "backup_job", "id")]);
-        check("kondate", "shopping_item", &[("fridgeItemId", "fridge_item", "itemId"), ("menuId", "plan", "menuId"), ("recipeId", "recipe", "recipeId")]);
+        check(
+            "kondate",
+            "shopping_item",
+            &[
+                ("fridgeItemId", "fridge_item", "itemId"),
+                ("menuId", "plan", "menuId"),
+                ("recipeId", "recipe", "recipeId"),
+            ],
+        );
         // Both what is to be bought and what is in the fridge have an `itemId`.
         check("kondate", "fridge_deleted_item", &[]);
     }
