@@ -43,7 +43,7 @@ fn body_schema(entity: &Entity) -> Json {
     let mut properties = Map::new();
     for field in &entity.fields {
         let mut schema = field.json_schema();
-        if entity.tenant.as_deref() == Some(&field.name) {
+        if is_given_by_path(entity, &field.name) {
             schema["readOnly"] = true.into();
         }
         properties.insert(field.name.clone(), schema);
@@ -128,7 +128,7 @@ fn replacing_fields(
             Some(field) if is_replaced(entity, field) => drop(fields.insert(name.clone(), value.clone())),
             _ if is_as_read || (name == "slot" && slot.is_some() && value.as_str() == slot) => {}
             Some(field) if is_given_by_path(entity, name) => {
-                let from = if entity.tenant.as_deref() == Some(&field.name) { "token" } else { "path" };
+                let from = if is_given_by_path(entity, &field.name) { "token" } else { "path" };
                 refuse(name, format!("comes from the {from}; leave it out"));
             }
             Some(field) => {

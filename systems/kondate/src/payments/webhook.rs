@@ -5,7 +5,7 @@
 
 use std::{fmt, sync::Arc};
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use hmac::{Hmac, Mac as _};
 use nagaya_server::{Answer, Call, Problem};
 use nagaya_tenancy::{ChangeSet, RecordOwner};
@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use super::{PaymentCall, PaymentSettings, SUBSCRIPTION_ENTITY, SubscriptionStatus};
 use crate::product::object_fields;
 
-pub(super) const SUMMARY: &str = "Takes messages of the payment provider, which signs them: 400 `bad_signature` otherwise. 204 also for a \
+pub(super) const SUMMARY: &str = "Takes messages of the payment provider, which signs them: 401 `bad_signature` otherwise. 204 also for a \
                                   message that was there before, or that says nothing of a subscription.";
 /// How far the time of a message may be from the present, in seconds: an older one is a replay.
 const TOLERANCE_SECONDS: i64 = 5 * 60;
@@ -114,7 +114,7 @@ pub(super) async fn receive(call: Arc<Call>, settings: PaymentSettings) -> Resul
     // The provider has sent it, just now.
     let message = WebhookMessage { headers: &call.headers, body: &call.raw_body, now_millis: call.now_millis() };
     let event =
-        payments.webhook_event(&message).map_err(|error| Problem::bad_request("bad_signature", error.to_string()))?;
+        payments.webhook_event(&message).map_err(|error| Problem::new(StatusCode::UNAUTHORIZED, "bad_signature", error.to_string()))?;
     let WebhookEvent::SubscriptionChanged(subscription) = event else { return Ok(Answer::no_content()) };
 
     // Whoever sent it learns nothing of the users: what is not known here is answered in the same way.

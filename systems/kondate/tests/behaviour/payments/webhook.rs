@@ -71,17 +71,17 @@ fn a_message_that_the_provider_has_not_sent_just_now_is_refused() {
     let body = json!({ "subscription": started["providerSubscriptionId"] }).to_string();
     let now = server.clock.millis() / 1_000;
     for seconds in [now - 301, now + 301] {
-        send_signed_at(&server, seconds, &body).expect_problem(400, "bad_signature");
+        send_signed_at(&server, seconds, &body).expect_problem(401, "bad_signature");
     }
     let other_secret = webhook_signature(b"guess", now, body.as_bytes());
     let other_body = webhook_signature(LocalPayments::WEBHOOK_SECRET, now, b"{}");
     for signature in [other_secret.as_str(), other_body.as_str(), "t=0,v1=00", "x"] {
         for client in [server.anonymous_client(), server.client_of_user("u_02", "u_02")] {
             let client = client.with_header("payment-signature", signature);
-            client.request_bytes("POST", PATH, Some(body.as_bytes())).expect_problem(400, "bad_signature");
+            client.request_bytes("POST", PATH, Some(body.as_bytes())).expect_problem(401, "bad_signature");
         }
     }
-    server.anonymous_client().request_bytes("POST", PATH, Some(body.as_bytes())).expect_problem(400, "bad_signature");
+    server.anonymous_client().request_bytes("POST", PATH, Some(body.as_bytes())).expect_problem(401, "bad_signature");
     assert_eq!(provider.state().calls.len(), calls, "the provider was asked");
 }
 
