@@ -103,7 +103,7 @@ impl Shelf {
         }
         for some in created.chunks(MAX_CHANGES) {
             let set = some.iter().fold(self.tenant.change_set(), |set, (entity, fields)| {
-                set.create(*entity, object_fields(fields.clone()))
+                set.create(entity, object_fields(fields.clone()))
             });
             set.commit().await.expect("postings");
         }
@@ -183,7 +183,7 @@ async fn the_postings_of_a_common_term_are_read_by_key_for_few_items() {
 
 #[tokio::test]
 async fn a_common_term_is_not_listed_again_beside_a_rare_one() {
-    let dish = |n: usize| item(n, "x", if n % 7 == 0 { "はやし" } else { "はや" });
+    let dish = |n: usize| item(n, "x", if n.is_multiple_of(7) { "はやし" } else { "はや" });
     let shelf = Shelf::open("recipe", &(0..700).map(dish).collect::<Vec<_>>()).await;
     assert_eq!(shelf.first("はやし", 20).await, (80..100).rev().map(|n| 7 * n).collect::<Vec<_>>());
     // やし has 100 postings; はや is listed with its first page alone.
@@ -443,7 +443,7 @@ proptest! {
                 items.iter().filter_map(|item| Some((item.number, score(item, &question, shelf.collection)?))).collect()
             };
             let answers = scored(&items);
-            let is_lasting = |number: &usize| number % 2 == 0 && !deleted.contains(number);
+            let is_lasting = |number: &usize| number.is_multiple_of(2) && !deleted.contains(number);
             let mut lasting: Vec<_> = found.iter().copied().filter(is_lasting).collect();
             if !is_changed && max_postings == 1_000 {
                 let mut best: Vec<_> = answers.iter().map(|(number, score)| (-score, *number)).collect();
