@@ -45,7 +45,7 @@ impl DataDirectory {
     /// Runs `nagaya events`.
     fn events(&self, line: &str) -> Run {
         let args: Vec<&str> = ["events"].into_iter().chain(line.split(' ')).chain(["--data", self.data()]).collect();
-        nagaya(&args)
+        nagaya_in(&args, "", &[("USER", "olga")])
     }
 
     /// Runs `nagaya events --json`: its exit code and result.
@@ -53,6 +53,13 @@ impl DataDirectory {
         let run = self.events(&format!("{line} --json"));
         let result = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("--json prints JSON: {run}"));
         (run.status, result)
+    }
+
+    /// The operator log as text.
+    fn operator_log(&self) -> String {
+        let log = nagaya_in(&["audit", "list", "todo", "--reason", "ticket 4711", "--data", self.data()], "", &[]);
+        assert_eq!(log.status, 0, "{log}");
+        log.stdout
     }
 
     /// The text output with ids, timestamps and hashes replaced.
@@ -246,7 +253,7 @@ fn help_lists_commands_and_options() {
     for verb in ["run", "tail", "show", "verify", "dlq", "rebuild"] {
         assert_snapshot!(format!("help-{verb}"), nagaya(&["events", verb, "--help"]).stdout);
     }
-    for verb in ["list", "show", "retry", "drop"] {
+    for verb in ["list", "show", "retry", "drop", "skipped", "unskip"] {
         assert_snapshot!(format!("help-dlq-{verb}"), nagaya(&["events", "dlq", verb, "-h"]).stdout);
     }
 }
@@ -341,17 +348,46 @@ async fn an_event_that_cannot_be_applied_is_parked_retried_and_dropped() {
     assert_snapshot!("dlq-retry", directory.masked_output("dlq retry todo --all"));
     assert_eq!(directory.json(&format!("dlq retry todo {milk}")).0, 1);
     assert_eq!(directory.json("dlq list todo").0, 1);
-    assert_snapshot!("dlq-drop-preview", directory.masked_output(&format!("dlq drop todo {milk}")));
+    let reasoned = format!("dlq drop todo {milk} --reason ticket-4711");
+    assert_snapshot!("dlq-drop-preview", directory.masked_output(&reasoned));
     assert_eq!(directory.json("dlq list todo").0, 1, "a preview changes nothing");
-    assert_snapshot!("dlq-drop", directory.masked_output(&format!("dlq drop todo {milk} --yes")));
+    for (line, why) in [
+        (format!("dlq drop todo {milk} --yes"), "--reason"),
+        (format!("dlq drop todo {milk} --yes --reason because"), "10 characters"),
+    ] {
+        let run = directory.events(&line);
+        assert!(run.status == 2 && run.stderr.contains(why), "{run}");
+    }
+    assert_snapshot!("dlq-skipped-none", directory.masked_output("dlq skipped todo"));
+    assert_snapshot!("dlq-drop", directory.masked_output(&format!("{reasoned} --yes")));
     assert_eq!(directory.json("dlq list todo").0, 0);
-    assert_eq!(directory.events(&format!("dlq drop todo {milk} --yes")).status, 1, "it is not there any more");
+    assert_eq!(directory.events(&format!("{reasoned} --yes")).status, 1, "it is not there any more");
+    assert_snapshot!("dlq-skipped", directory.masked_output("dlq skipped todo"));
+    let (status, listed) = directory.json("dlq skipped todo");
+    let entry = &listed["skippedEvents"][0];
+    assert_eq!((status, &entry["version"], &entry["reason"]), (0, &json!(4), &json!("ticket-4711")));
+    assert_eq!(entry["by"], "olga", "{listed}");
+    assert_eq!((&entry["id"], &entry["tenant"]), (&json!(milk), &json!("demo")), "{listed}");
+    let log = directory.operator_log();
+    assert!(log.contains("ticket-4711"), "{log}");
     let (_, read) = directory.serve(|serving| serving.ask("GET", &format!("/todos/{milk}"), None));
     assert_eq!((&read["data"]["version"], &read["data"]["completed"]), (&json!(5), &json!(false)), "{read}");
 
-    // The event is still in the log: a rebuild meets it again and skips it.
+    // The event is still in the log: a rebuild meets it again, leaves it out and switches.
     assert_snapshot!("dropped-verify", directory.masked_output("rebuild todo todo --verify-only"));
     assert_snapshot!("dropped-rebuild", directory.masked_output("rebuild todo todo"));
+    let (_, read) = directory.serve(|serving| serving.ask("GET", &format!("/todos/{milk}"), None));
+    assert_eq!((&read["data"]["version"], &read["data"]["completed"]), (&json!(5), &json!(false)), "{read}");
+
+    // Taken back, it blocks the todo and a rebuild again.
+    let unskip = format!("dlq unskip todo {milk} --reason ticket-4712");
+    assert_snapshot!("dlq-unskip-preview", directory.masked_output(&unskip));
+    assert_eq!(directory.json("dlq list todo").0, 0, "a preview changes nothing");
+    assert_eq!(directory.events(&format!("{unskip} --version 3 --yes")).status, 1, "it was not dropped");
+    assert_snapshot!("dlq-unskip", directory.masked_output(&format!("{unskip} --version 4 --yes")));
+    assert_eq!(directory.json("dlq list todo").0, 1);
+    assert_eq!(directory.json("dlq skipped todo").1["skippedEvents"], json!([]));
+    assert_snapshot!("parked-rebuild", directory.masked_output("rebuild todo todo"));
     assert_snapshot!("abandon-preview", directory.masked_output("rebuild todo todo --abandon"));
     assert_snapshot!("abandon", directory.masked_output("rebuild todo todo --abandon --yes"));
     assert_eq!(directory.events("rebuild todo todo --abandon").stdout, "no generation of `todo` is being built\n");
@@ -398,6 +434,41 @@ async fn a_damaged_projection_is_found_repaired_rebuilt_and_rolled_back() {
     });
     assert_eq!(directory.json("rebuild todo todo --rollback --yes").1["current"], 2);
     assert_eq!(directory.json("rebuild todo todo --verify-only").0, 0);
+}
+
+/// Verifying compares both ways and changes nothing, so that it finds the same again.
+#[tokio::test]
+async fn a_verification_names_what_is_wrong_and_changes_nothing() {
+    let (directory, ids) = DataDirectory::with_todos(&["milk", "tea", "salt", "oil"]);
+    // The events of milk are gone, the item of tea is gone, the item of salt is another, and an event of oil is not applied.
+    let of = |item: &Item, id: &str, sort: &str| {
+        format!("{} {}", text(item, "PK"), text(item, "SK")).contains(id) && text(item, "SK").starts_with(sort)
+    };
+    let remove = |table: &'static str, item: &Item| {
+        Write::delete(table, nagaya::store::Key::new(text(item, "PK"), text(item, "SK")))
+    };
+    assert_eq!(directory.tamper(EVENTS, |item| of(item, &ids[0], "EVENT#").then(|| remove(EVENTS, item))).await, 3);
+    assert_eq!(directory.tamper(TODOS, |item| of(item, &ids[1], "TODO#").then(|| remove(TODOS, item))).await, 1);
+    let other = |item: &Item| of(item, &ids[2], "TODO#").then(|| Write::put(TODOS, item.clone().with("title", "sand")));
+    assert_eq!(directory.tamper(TODOS, other).await, 1);
+    directory.append(&ids[3], &["TodoCompleted"]).await;
+    assert_snapshot!("verified", directory.masked_output("rebuild todo todo --verify-only"));
+    for _ in 0..2 {
+        let (status, result) = directory.json("rebuild todo todo --verify-only");
+        let named: Vec<_> = result["mismatches"].as_array().expect("a list").iter().map(|each| &each["id"]).collect();
+        assert_eq!((status, &result["aggregatesBehind"], named.len()), (1, &json!(1), 4), "{result}");
+        assert!(ids.iter().all(|id| named.contains(&&json!(id))), "{result}");
+    }
+    // The processor of a server applies the event; the other differences stay.
+    directory.serve(|serving| {
+        serving.make("sugar");
+        let (status, result) = directory.json("rebuild todo todo --verify-only");
+        assert_eq!(
+            (status, &result["aggregatesBehind"], &result["mismatchCount"]),
+            (1, &json!(0), &json!(3)),
+            "{result}"
+        );
+    });
 }
 
 /// Fills a directory with todos without a server.
@@ -542,7 +613,7 @@ async fn every_command_of_the_runbook_works() {
         // The first command of a section reports the problem, the last one reports none.
         let expected: &[i32] = match title {
             // The event was inserted without a chain hash, which `show` reports.
-            "Dead letters" => &[1, 0, 1, 1, 0, 0],
+            "Dead letters" => &[1, 0, 1, 1, 0, 0, 0, 1],
             "Rebuild" => &[1, 0, 0, 0, 0, 0],
             _ => &[0; 8],
         };

@@ -3,12 +3,14 @@
 //! Nothing is copied into a queue. The events stay where they are; what is stored is that the aggregate is parked, at which
 //! event, and why. Its later events wait.
 
+use std::collections::BTreeSet;
+
 use futures_util::future::BoxFuture;
-use nagaya_tenancy::SideRecord;
+use nagaya_tenancy::{SideRecord, Tenant};
 use serde_json::Value as Json;
 
 use crate::{
-    Error, Processor,
+    Error, ErrorKind, Processor,
     error::is_lost_race,
     generation::Generations,
     processor::{AdvanceState, NEXT_ATTEMPT_FIELD, Unpark},
@@ -47,6 +49,11 @@ pub enum UnparkOutcome {
 }
 
 impl DeadLetter {
+    /// Where it is: its tenant, its aggregate and its version.
+    fn place(&self) -> (String, String, u64) {
+        (self.tenant.clone(), self.aggregate.clone(), self.version)
+    }
+
     pub(crate) fn read(note: &SideRecord) -> Self {
         let text = |name: &str| note.text(name).unwrap_or_default().to_owned();
         DeadLetter {
@@ -67,9 +74,17 @@ impl DeadLetter {
 const PAGE_SIZE: usize = 100;
 
 impl Processor {
-    /// All dead letters of the current generation.
+    /// All dead letters of the current generation, and of the one that is being built.
     pub async fn dead_letters(&self) -> Result<Vec<DeadLetter>, Error> {
-        self.dead_letters_of(Generations::read(self).await?.current).await
+        let generations = Generations::read(self).await?;
+        let mut letters = self.dead_letters_of(generations.current).await?;
+        if let Some(building) = generations.building {
+            let known: BTreeSet<_> = letters.iter().map(DeadLetter::place).collect();
+            let mut others = self.dead_letters_of(building).await?;
+            others.retain(|letter| !known.contains(&letter.place()));
+            letters.extend(others);
+        }
+        Ok(letters)
     }
 
     pub(crate) async fn dead_letters_of(&self, generation: u32) -> Result<Vec<DeadLetter>, Error> {
@@ -87,28 +102,36 @@ impl Processor {
         }
     }
 
-    /// Tries to apply the event again, and those after it.
-    pub async fn retry(&self, letter: &DeadLetter) -> Result<UnparkOutcome, Error> {
-        self.unpark(letter, false).await
-    }
-
-    /// Skips the event in this projection, and applies those after it. The event stays stored: a rebuilt projection reads
-    /// it again.
-    pub async fn drop_event(&self, letter: &DeadLetter) -> Result<UnparkOutcome, Error> {
-        self.unpark(letter, true).await
-    }
-
-    fn unpark<'a>(&'a self, letter: &'a DeadLetter, skip: bool) -> BoxFuture<'a, Result<UnparkOutcome, Error>> {
+    /// Tries to apply the event again, and those after it, in all generations where it is parked.
+    pub fn retry<'a>(&'a self, letter: &'a DeadLetter) -> BoxFuture<'a, Result<UnparkOutcome, Error>> {
         Box::pin(async move {
-            // The dead letters that are shown are those of the current generation; the others have their own.
-            let generation = Generations::read(self).await?.current;
-            let tenant = self.tenant(generation, &letter.tenant)?;
-            let unpark = Some(Unpark { version: letter.version, skip });
-            match self.advance_or_unpark(&tenant, &letter.aggregate, Vec::new(), unpark).await?.0 {
-                AdvanceState::UpToDate => Ok(UnparkOutcome::UpToDate),
-                AdvanceState::Parked => Ok(UnparkOutcome::ParkedAgain),
+            let mut outcome = UnparkOutcome::UpToDate;
+            for tenant in self.parked_at(letter).await? {
+                let unpark = Some(Unpark { version: letter.version, skip: false });
+                let state = self.advance_or_unpark(&tenant, &letter.aggregate, Vec::new(), unpark).await?.0;
+                if state == AdvanceState::Parked {
+                    outcome = UnparkOutcome::ParkedAgain;
+                }
             }
+            Ok(outcome)
         })
+    }
+
+    /// The handles of the generations where an aggregate is parked at the event of a dead letter; an error if there is none.
+    pub(crate) async fn parked_at(&self, letter: &DeadLetter) -> Result<Vec<Tenant>, Error> {
+        let (id, mut found, mut elsewhere) = (&letter.aggregate, Vec::new(), false);
+        for generation in Generations::read(self).await?.all() {
+            let tenant = self.tenant(generation, &letter.tenant)?;
+            match self.read_checkpoint(&tenant, id).await?.parked {
+                Some(parked) if parked.version == letter.version => found.push(tenant),
+                parked => elsewhere |= parked.is_some(),
+            }
+        }
+        match (found.is_empty(), elsewhere) {
+            (false, _) => Ok(found),
+            (true, true) => Err(ErrorKind::Busy(format!("{id} is parked at another event by now; look again")).into()),
+            (true, false) => Err(ErrorKind::Busy(format!("{id} is not parked any more")).into()),
+        }
     }
 
     /// Unparks all aggregates of a generation. Their events are tried again when they are advanced.

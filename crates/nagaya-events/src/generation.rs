@@ -1,6 +1,6 @@
 //! Generations of a projection: the current one, the previous one, and the one that is being built.
 
-use nagaya_tenancy::{Nagaya, Operator, RecordOwner, SideRecord};
+use nagaya_tenancy::{ChangeSet, Nagaya, Operator, RecordOwner, SideRecord};
 use serde_json::{Map, Value as Json};
 
 use crate::{Error, ErrorKind, Processor, processor::principal};
@@ -16,12 +16,17 @@ pub struct Generations {
     pub building: Option<u32>,
     /// The highest number that has ever been used.
     newest: u32,
+    /// How often the skip list of the projection has changed.
+    pub(crate) skips: u64,
     note: Option<SideRecord>,
 }
 
 impl Generations {
+    /// Reads them, and the skip list if it has changed.
     pub(crate) async fn read(processor: &Processor) -> Result<Self, Error> {
-        Generations::read_record(&processor.first_generation(), processor.projection.entity()).await
+        let found = Generations::read_record(&processor.first_generation(), processor.projection.entity()).await?;
+        processor.refresh_skips(found.skips).await?;
+        Ok(found)
     }
 
     async fn read_record(first: &Operator, entity: &str) -> Result<Self, Error> {
@@ -29,7 +34,8 @@ impl Generations {
         let number = |name: &str| note.as_ref()?.number(name).and_then(|number| u32::try_from(number).ok());
         let current = number("current").unwrap_or(1);
         let (previous, building) = (number("previous"), number("building"));
-        Ok(Generations { current, previous, building, newest: number("newest").unwrap_or(1), note })
+        let skips = note.as_ref().and_then(|note| note.number("skips")).unwrap_or_default();
+        Ok(Generations { current, previous, building, newest: number("newest").unwrap_or(1), skips, note })
     }
 
     /// The numbers of all generations.
@@ -39,22 +45,28 @@ impl Generations {
 
     /// Stores them, unless another process has since they were read.
     async fn write(&self, processor: &Processor) -> Result<(), Error> {
-        let mut fields = Map::new();
-        fields.insert("current".to_owned(), self.current.into());
-        fields.insert("newest".to_owned(), self.newest.into());
-        for (name, number) in [("previous", self.previous), ("building", self.building)] {
-            fields.extend(number.map(|number| (name.to_owned(), Json::from(number))));
-        }
         let entity = processor.projection.entity();
-        let set = processor.first_generation().change_set();
-        let set = set.side_record(entity, RecordOwner::System, &record_name(entity), Some(fields), self.note.as_ref());
-        match set.commit().await {
+        match self.add_write(entity, processor.first_generation().change_set()).commit().await {
             Err(error) if error.is_conflict() => {
                 let why = format!("another process has changed the generations of `{entity}`; look again");
                 Err(ErrorKind::Busy(why).into())
             }
             written => written.map(drop).map_err(Into::into),
         }
+    }
+}
+
+impl Generations {
+    /// Adds their write to a set, on the condition that they are still those that were read.
+    pub(crate) fn add_write(&self, entity: &str, set: ChangeSet) -> ChangeSet {
+        let mut fields = Map::new();
+        fields.insert("current".to_owned(), self.current.into());
+        fields.insert("newest".to_owned(), self.newest.into());
+        fields.insert("skips".to_owned(), self.skips.into());
+        for (name, number) in [("previous", self.previous), ("building", self.building)] {
+            fields.extend(number.map(|number| (name.to_owned(), Json::from(number))));
+        }
+        set.side_record(entity, RecordOwner::System, &record_name(entity), Some(fields), self.note.as_ref())
     }
 }
 
@@ -78,17 +90,21 @@ impl Processor {
         Ok(next)
     }
 
-    /// Makes a generation that was built the current one, by one conditional write.
-    pub(crate) async fn switch_to(&self, generation: u32) -> Result<(), Error> {
+    /// Makes a generation that was built the current one, by one conditional write; `false` if the skip list is no longer the
+    /// one with which it was verified.
+    pub(crate) async fn switch_to(&self, generation: u32, skips: u64) -> Result<bool, Error> {
         let mut generations = Generations::read(self).await?;
         if generations.building != Some(generation) {
             return Err(ErrorKind::Busy(format!("generation {generation} is not the one that is being built")).into());
+        }
+        if generations.skips != skips {
+            return Ok(false);
         }
         generations.previous = Some(generations.current);
         (generations.current, generations.building) = (generation, None);
         generations.write(self).await?;
         self.nagaya.switch_generation(&self.table, generation);
-        Ok(())
+        Ok(true)
     }
 
     /// Abandons the generation that is being built; its number.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use nagaya_tenancy::{ChangeSource, List, Nagaya, Tenant};
+use futures_util::{StreamExt as _, stream};
+use nagaya_tenancy::{ChangeSource, List, Nagaya, Record, Tenant};
 use serde_json::Value as Json;
 
 use crate::{
@@ -33,6 +34,22 @@ pub struct BrokenChain {
     pub aggregate: String,
     /// What is wrong.
     pub why: String,
+}
+
+/// How many heads are looked at together.
+const HEADS_AT_ONCE: usize = 32;
+
+/// What the head of an aggregate says about its events.
+struct Head {
+    version: u64,
+    /// How their chain ends.
+    hash: Option<String>,
+}
+
+impl Head {
+    fn other_version(&self, count: u64) -> String {
+        format!("its head says version {} instead of {count}", self.version)
+    }
 }
 
 /// Inspects the events of one kind of aggregate.
@@ -70,7 +87,7 @@ impl Inspector {
     }
 
     /// The event in a record that came with a change of the store.
-    pub fn read_event(&self, tenant: &str, record: &nagaya_tenancy::Record) -> Result<RecordedEvent, Error> {
+    pub fn read_event(&self, tenant: &str, record: &Record) -> Result<RecordedEvent, Error> {
         RecordedEvent::read(&self.layout, tenant, record.clone())
     }
 
@@ -104,41 +121,61 @@ impl Inspector {
     }
 
     async fn check(&self, tenant: &Tenant, id: &str) -> Result<(u64, Result<String, String>), Error> {
-        let mut events = Vec::new();
-        read_stored(&self.layout, tenant, id, |event| {
-            events.push(event);
-            Ok(())
-        })
-        .await?;
-        let mut hash = chain::HASH_BEFORE_FIRST.to_owned();
-        for (event, at) in events.iter().zip(1..) {
-            if event.version != at {
-                let why = format!("version {at} is missing: {} is version {}", event.id, event.version);
-                return Ok((events.len() as u64, Err(why)));
+        loop {
+            // The head comes first: events and head are written together, so all events up to its version are stored by now, and
+            // what is written meanwhile comes after it.
+            let head = self.read_head(tenant, id).await?;
+            let mut events = Vec::new();
+            read_stored(&self.layout, tenant, id, |event| {
+                events.push(event);
+                Ok(())
+            })
+            .await?;
+            let count = events.len() as u64;
+            let version = head.as_ref().map_or(0, |head| head.version);
+            let (mut hash, mut end) = (chain::HASH_BEFORE_FIRST.to_owned(), None);
+            for (event, at) in events.iter().zip(1..) {
+                if event.version != at {
+                    let why = format!("version {at} is missing: {} is version {}", event.id, event.version);
+                    return Ok((count, Err(why)));
+                }
+                hash = chain::next_hash(&hash, event);
+                if at == version {
+                    end = Some(hash.clone());
+                }
             }
-            hash = chain::next_hash(&hash, event);
+            if count > version {
+                // Events that were written meanwhile have moved the head on.
+                match self.read_head(tenant, id).await? {
+                    None => return Ok((count, Err("it has events, and no head".to_owned()))),
+                    Some(now) if now.version < count => return Ok((count, Err(now.other_version(count)))),
+                    Some(_) if head.is_none() => continue,
+                    Some(_) => {}
+                }
+            }
+            let Some(head) = head else { return Ok((count, Ok(hash))) };
+            let found = match (end, head.hash.as_deref()) {
+                (None, _) => Err(head.other_version(count)),
+                (Some(end), Some(stored)) if stored != end => {
+                    Err("an event has been changed after it was written".to_owned())
+                }
+                (Some(_), None) if self.layout.head.field("hash").is_some() => {
+                    Err("its head does not say how its chain ends".to_owned())
+                }
+                (Some(end), _) => Ok(end),
+            };
+            return Ok((version.min(count), found));
         }
+    }
+
+    async fn read_head(&self, tenant: &Tenant, id: &str) -> Result<Option<Head>, Error> {
         let head = match tenant.get(&self.layout.head.name, &[id]).await {
             Ok(head) => head.to_json(),
-            Err(error) if error.is_not_found() => {
-                let found = if events.is_empty() { Ok(hash) } else { Err("it has events, and no head".to_owned()) };
-                return Ok((events.len() as u64, found));
-            }
+            Err(error) if error.is_not_found() => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let count = events.len() as u64;
-        if head.get("aggregateVersion").and_then(Json::as_u64) != Some(count) {
-            return Ok((count, Err(format!("its head says another version than {count}"))));
-        }
-        match head.get("hash").and_then(Json::as_str) {
-            Some(stored) if stored != hash => {
-                Ok((count, Err("an event has been changed after it was written".to_owned())))
-            }
-            None if self.layout.head.field("hash").is_some() => {
-                Ok((count, Err("its head does not say how its chain ends".to_owned())))
-            }
-            _ => Ok((count, Ok(hash))),
-        }
+        let version = head.get("aggregateVersion").and_then(Json::as_u64).unwrap_or_default();
+        Ok(Some(Head { version, hash: head.get("hash").and_then(Json::as_str).map(str::to_owned) }))
     }
 
     /// Checks the events of all aggregates.
@@ -178,13 +215,17 @@ impl Inspector {
         let (mut found, mut after) = (Vec::new(), None);
         loop {
             let page = heads.scan((0, 1), after, Some(1_000)).await?;
-            for (owner, record) in &page.records {
+            let look = |(tenant, record): (String, Record)| async move {
                 let aggregate = record.text(&self.layout.id).unwrap_or_default().to_owned();
                 let list = List::by(&self.layout.history).with(&self.layout.id, aggregate.as_str()).limit(1);
-                if self.nagaya.tenant(&principal(owner))?.list(&list).await?.records.is_empty() {
-                    let why = "it has a head, and no events".to_owned();
-                    found.push(BrokenChain { tenant: owner.clone(), aggregate, why });
-                }
+                let events = self.nagaya.tenant(&principal(&tenant))?.list(&list).await?.records;
+                let why = "it has a head, and no events".to_owned();
+                Ok::<_, Error>(events.is_empty().then_some(BrokenChain { tenant, aggregate, why }))
+            };
+            let work: Vec<_> = page.records.into_iter().map(look).collect();
+            let mut looked = stream::iter(work).buffered(HEADS_AT_ONCE);
+            while let Some(hollow) = looked.next().await {
+                found.extend(hollow?);
             }
             match page.next {
                 Some(next) => after = Some(next),

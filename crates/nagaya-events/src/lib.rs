@@ -23,6 +23,7 @@ mod projection;
 mod rebuild;
 mod recorded;
 mod seal;
+mod skipped;
 pub mod testing;
 
 pub use self::{
@@ -38,4 +39,5 @@ pub use self::{
     rebuild::{ItemsDigest, Mismatch, Progress, ProgressCallback, VerificationReport},
     recorded::RecordedEvent,
     seal::ERASED,
+    skipped::SkippedEvent,
 };

@@ -169,6 +169,11 @@ impl Tenant {
 }
 
 impl Operator {
+    /// The reason for which it does what it does.
+    pub fn reason(&self) -> &str {
+        self.0.reason.as_deref().unwrap_or_default()
+    }
+
     /// The system's side records in the table of an entity whose names start with this, in order, after one of them.
     pub fn side_records<'a>(
         &'a self,

@@ -1,13 +1,16 @@
-//! `nagaya events dlq`: dead letters.
+//! `nagaya events dlq`: dead letters, and the events that were dropped.
+
+mod skipped;
 
 use std::{fmt::Write as _, sync::Arc};
 
 use anyhow::{Context as _, bail};
 use nagaya_events::{DeadLetter, Processor, Projection, UnparkOutcome};
+use nagaya_tenancy::Operator;
 use serde_json::{Value as Json, json};
 
 use super::{
-    SystemArgs,
+    SystemArgs, check_reason,
     opened::Opened,
     print::{self, without_control_chars},
 };
@@ -20,11 +23,11 @@ use crate::{
 /// Inspect and retry dead letters
 ///
 /// An event that a projection cannot apply, even after retries, blocks its own aggregate and no other. The later events wait
-/// until a retry succeeds or the event is dropped.
+/// until a retry succeeds or the event is dropped. A dropped event is on the skip list of the projection.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  nagaya events dlq list todo\n  nagaya events dlq retry todo --all\n  nagaya events dlq drop todo \
-                  01KG9S5Q60T4N2Y8ZC3M7VXR1E --yes"
+                  01KG9S5Q60T4N2Y8ZC3M7VXR1E --reason 'ticket 4711: the import was wrong'\n  nagaya events dlq skipped todo"
 )]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -58,12 +61,37 @@ enum Subcommand {
     },
     /// Drop the event from the projection, and apply the later ones
     ///
-    /// The event itself stays. A rebuild of the projection applies it again.
+    /// The event itself stays stored. It is on the skip list of the projection, with who dropped it, when and why: processors,
+    /// rebuilds, repairs and verifications leave it out.
     Drop {
         #[command(flatten)]
         which: DeadLetterFilter,
         /// The aggregate
         id: String,
+        /// Why; at least 10 characters, for the skip list and the operator log. Do not write personal data here
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// List the events that were dropped: who dropped them, when and why
+    Skipped(DeadLetterFilter),
+    /// Take dropped events off the skip list, and apply them again
+    ///
+    /// In all generations, the aggregate's item becomes what its events give with them. If one cannot be applied, the item goes
+    /// back to the state before it, and the aggregate is a dead letter again; the command then exits with 1.
+    Unskip {
+        #[command(flatten)]
+        which: DeadLetterFilter,
+        /// The aggregate
+        id: String,
+        /// Only the event of this version; by default all of the aggregate that were dropped
+        #[arg(long, value_name = "NUMBER")]
+        version: Option<u64>,
+        /// Why; at least 10 characters, for the operator log
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
         /// Do not ask
         #[arg(long)]
         yes: bool,
@@ -91,11 +119,25 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     let (Subcommand::List(which)
     | Subcommand::Show { which, .. }
     | Subcommand::Retry { which, .. }
-    | Subcommand::Drop { which, .. }) = &args.subcommand;
+    | Subcommand::Drop { which, .. }
+    | Subcommand::Skipped(which)
+    | Subcommand::Unskip { which, .. }) = &args.subcommand;
+    if let Subcommand::Drop { reason, .. } | Subcommand::Unskip { reason, .. } = &args.subcommand {
+        check_reason(reason)?;
+    }
     let Some((opened, projections)) = Opened::with_projections(&which.at).await? else {
         return Ok(Outcome::FoundProblem);
     };
-    let mut found = find_dead_letters(which, &opened, projections).await?;
+    let processors = processors(which, &opened, projections)?;
+    match &args.subcommand {
+        Subcommand::Skipped(_) => return skipped::list(which.at.json, &processors).await,
+        Subcommand::Unskip { id, version, reason, yes, .. } => {
+            let chosen = skipped::Chosen { id, version: *version };
+            return skipped::take_back(which.at.json, &processors, &chosen, &opened.operator(reason), *yes).await;
+        }
+        _ => {}
+    }
+    let mut found = find_dead_letters(processors).await?;
     if let Subcommand::Show { id, .. } | Subcommand::Retry { id: Some(id), .. } | Subcommand::Drop { id, .. } =
         &args.subcommand
     {
@@ -112,38 +154,43 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     match &args.subcommand {
         Subcommand::List(_) => list(which, &found),
         Subcommand::Show { .. } => show(which, &opened, &found).await,
-        Subcommand::Retry { .. } => retry_or_drop(which, &found, false).await,
-        Subcommand::Drop { yes, .. } => {
+        Subcommand::Drop { yes, reason, .. } => {
             if !yes {
                 found.iter().for_each(|each| eprint!("{}", text(each)));
                 eprintln!(
-                    "the event would be dropped from the projection; it stays in the event store, and a rebuild applies it again"
+                    "the event would be dropped from the projection, in all generations and rebuilds; it stays in the event store, and \
+                     `nagaya events dlq unskip` takes it back"
                 );
             }
             confirm(*yes, "drop it?")?;
-            retry_or_drop(which, &found, true).await
+            retry_or_drop(which, &found, Some(&opened.operator(reason))).await
         }
+        _ => retry_or_drop(which, &found, None).await,
     }
 }
 
-/// All dead letters that are asked for.
-async fn find_dead_letters(
+/// The projections that are asked for, with their processors.
+fn processors(
     which: &DeadLetterFilter,
     opened: &Opened,
     projections: Vec<Arc<dyn Projection>>,
-) -> anyhow::Result<Vec<FoundDeadLetter>> {
+) -> anyhow::Result<Vec<(Arc<dyn Projection>, Processor)>> {
     let known: Vec<_> = projections.iter().map(|each| each.entity().to_owned()).collect();
     if let Some(asked) = &which.projection
         && !known.contains(asked)
     {
         bail!("{} has no projection `{asked}`, but {}", opened.name, known.join(", "));
     }
+    let asked = projections
+        .into_iter()
+        .filter(|projection| which.projection.as_deref().is_none_or(|asked| asked == projection.entity()));
+    asked.map(|projection| opened.processor(&projection).map(|processor| (projection, processor))).collect()
+}
+
+/// All dead letters that are asked for.
+async fn find_dead_letters(processors: Vec<(Arc<dyn Projection>, Processor)>) -> anyhow::Result<Vec<FoundDeadLetter>> {
     let mut found = Vec::new();
-    for projection in projections {
-        if which.projection.as_deref().is_some_and(|asked| asked != projection.entity()) {
-            continue;
-        }
-        let processor = opened.processor(&projection)?;
+    for (projection, processor) in processors {
         for letter in processor.dead_letters().await? {
             found.push(FoundDeadLetter { projection: Arc::clone(&projection), processor: processor.clone(), letter });
         }
@@ -190,27 +237,26 @@ async fn show(which: &DeadLetterFilter, opened: &Opened, chosen: &[FoundDeadLett
     print(which.at.json, &json!({ "deadLetters": shown }), &out, true)
 }
 
-/// Retries events, or drops them.
+/// Retries events, or drops them as an operator.
 async fn retry_or_drop(
     which: &DeadLetterFilter,
     chosen: &[FoundDeadLetter],
-    drop_events: bool,
+    dropped_by: Option<&Operator>,
 ) -> anyhow::Result<Outcome> {
     let (mut out, mut results, mut up_to_date) = (String::new(), Vec::new(), 0_usize);
     for each in chosen {
         let FoundDeadLetter { projection, processor, letter } = each;
-        let done = match drop_events {
-            false => processor.retry(letter).await,
-            true => processor.drop_event(letter).await,
+        let done = match dropped_by {
+            None => processor.retry(letter).await,
+            Some(operator) => processor.drop_event(letter, operator).await,
         };
         let done = done.with_context(|| format!("{} is as it was", letter.aggregate))?;
         up_to_date += usize::from(done == UnparkOutcome::UpToDate);
-        let dropped =
-            if drop_events { format!("version {} is dropped, and it ", letter.version) } else { String::new() };
-        let became = match (done, drop_events) {
+        let dropped = dropped_by.map(|_| format!("version {} is dropped, and it ", letter.version)).unwrap_or_default();
+        let became = match (done, dropped_by) {
             (UnparkOutcome::UpToDate, _) => "is up to date again",
-            (UnparkOutcome::ParkedAgain, false) => "is still blocked by an event that cannot be applied",
-            (UnparkOutcome::ParkedAgain, true) => "is blocked by a later one that cannot be applied",
+            (UnparkOutcome::ParkedAgain, None) => "is still blocked by an event that cannot be applied",
+            (UnparkOutcome::ParkedAgain, Some(_)) => "is blocked by a later one that cannot be applied",
         };
         let _ = writeln!(
             out,

@@ -13,6 +13,9 @@ mod show;
 mod tail;
 mod verify;
 
+use anyhow::bail;
+use nagaya_tenancy::{MIN_REASON_CHARS, is_reason};
+
 pub(crate) use self::print::without_control_chars;
 use super::{Outcome, serve::StoreArgs};
 
@@ -51,6 +54,14 @@ struct SystemArgs {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Refuses a reason that tells an auditor nothing.
+fn check_reason(reason: &str) -> anyhow::Result<()> {
+    if !is_reason(reason) {
+        bail!("give --reason with at least {MIN_REASON_CHARS} characters, and without control characters");
+    }
+    Ok(())
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {

@@ -5,10 +5,10 @@ use std::{io::Write as _, time::Duration};
 use anyhow::{Context as _, bail};
 use nagaya_events::{Inspector, RecordedEvent};
 use nagaya_store::StartPosition;
-use nagaya_tenancy::{ChangeSource, MIN_REASON_CHARS, is_reason};
+use nagaya_tenancy::ChangeSource;
 
 use super::{
-    SystemArgs,
+    SystemArgs, check_reason,
     opened::Opened,
     print::{self, without_control_chars},
 };
@@ -57,9 +57,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
              `GET /events` of the server"
         );
     }
-    if args.reason.as_deref().is_some_and(|reason| !is_reason(reason)) {
-        bail!("give --reason with at least {MIN_REASON_CHARS} characters, and without control characters");
-    }
+    args.reason.as_deref().map_or(Ok(()), check_reason)?;
     let Some(opened) = Opened::open(&args.at).await? else { return Ok(Outcome::FoundProblem) };
     if let Some(tenant) = &args.tenant {
         // An impossible name would have no events for ever.

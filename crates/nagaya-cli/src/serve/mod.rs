@@ -102,7 +102,7 @@ pub(super) struct StoreArgs {
     pub(super) directory: EmbeddedStoreArgs,
     /// The embedded store, when it has been opened.
     #[arg(skip)]
-    pub(super) opened: OpenedStore,
+    pub(crate) opened: OpenedStore,
 }
 
 /// A kind of store.

@@ -32,7 +32,7 @@ impl OpenedStore {
     }
 
     /// Whether this process has the store open, and no other process can.
-    pub(super) fn is_own(&self) -> bool {
+    pub(crate) fn is_own(&self) -> bool {
         self.store().is_some()
     }
 

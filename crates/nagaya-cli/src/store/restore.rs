@@ -130,12 +130,13 @@ fn next_steps(args: &Args, restored: &RestoreSummary) -> anyhow::Result<Vec<Stri
     let kept = |name: &str| restored.tables.iter().any(|table| table.starts_with(&format!("{name}/")));
     let kept: Vec<_> =
         systems::all(&systems::Resources::default())?.into_iter().filter(|system| kept(&system.name)).collect();
+    // The processor of the server applies what was not applied yet when the backup was taken.
+    next.push(serve_command(&restored.tables, &to));
     for System { name, projections, .. } in &kept {
         for projection in projections {
             next.push(format!("nagaya events rebuild {name} {} --verify-only --data {to}", projection.entity()));
         }
     }
-    next.push(serve_command(&restored.tables, &to));
     for System { name, .. } in kept.iter().filter(|system| system.smoke_test.is_some()) {
         next.push(format!("nagaya smoke {name} --url http://127.0.0.1:8080 --data {}", args.to.display()));
     }

@@ -9,7 +9,10 @@ use super::{
     Checkpoint, Processor,
     checkpoint::{BlockedEvent, NEXT_ATTEMPT_FIELD},
 };
-use crate::{Error, ErrorKind, Item, RecordedEvent, error::is_lost_race, event_id, events::read_events_to_apply, seal};
+use crate::{
+    Error, ErrorKind, Item, RecordedEvent, error::is_lost_race, event_id, events::read_events_to_apply,
+    generation::Generations, seal,
+};
 
 /// How often a write is repeated that loses races.
 const MAX_ATTEMPTS: usize = 100;
@@ -140,6 +143,17 @@ impl Processor {
                 }
             }
             let Some((event, error)) = blocked else { return Ok((AdvanceState::UpToDate, None)) };
+            // It may have been dropped: by now, or because it is missing or unreadable.
+            Generations::read(self).await?;
+            if self.is_skipped(&tenant.principal().tenant, id, event.version, &event.event) {
+                lost_race = true;
+                match &mut unpark {
+                    Some(unpark) => unpark.skip = true,
+                    None if self.skip(tenant, id, &event).await? => {}
+                    None => retry.attempt().await?,
+                }
+                continue;
+            }
             // Parked at once: what is tried again later does not hold up other aggregates.
             let checkpoint = self.read_checkpoint(tenant, id).await?;
             let may_park = checkpoint.parked.as_ref().is_none_or(|parked| {
@@ -154,6 +168,20 @@ impl Processor {
             }
             lost_race = true;
             retry.attempt().await?;
+        }
+    }
+
+    /// Moves a checkpoint past an event that is skipped; whether it was right before it.
+    async fn skip(&self, tenant: &Tenant, id: &str, event: &BlockedEvent) -> Result<bool, Error> {
+        let checkpoint = self.read_checkpoint(tenant, id).await?;
+        if checkpoint.version + 1 != event.version || checkpoint.parked.is_some() {
+            return Ok(false);
+        }
+        let moved = checkpoint.after_event(event.version, &event.event);
+        match self.add_checkpoint_write(tenant.change_set(), id, &moved).commit().await {
+            Ok(_) => Ok(true),
+            Err(error) if is_lost_race(&error) => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -228,8 +256,12 @@ impl Processor {
         folded
     }
 
-    /// The item after an event. A projection that panics does not stop the other aggregates.
+    /// The item after an event; the same item, if the event is skipped. A projection that panics does not stop the other
+    /// aggregates.
     pub(crate) fn apply(&self, before: Item, event: &RecordedEvent) -> Result<Item, Error> {
+        if self.is_skipped(&event.tenant, &event.aggregate, event.version, &event.id) {
+            return Ok(before);
+        }
         event.check_decrypted()?;
         let applied = catch_unwind(AssertUnwindSafe(|| self.projection.apply(before, event)));
         let applied = applied.unwrap_or_else(|_| Err(Error::unknown_event(event, "the projection panicked")));

@@ -61,7 +61,12 @@ impl Checkpoint {
 
     /// The checkpoint after an event.
     pub(crate) fn advanced_to(&self, version: u64, last: &str) -> Self {
-        Checkpoint { version, last: Some(last.to_owned()), parked: None, note: self.note.clone() }
+        self.moved_to(version, Some(last.to_owned()))
+    }
+
+    /// The same, after a version whose last event is this one.
+    pub(crate) fn moved_to(&self, version: u64, last: Option<String>) -> Self {
+        Checkpoint { version, last, parked: None, note: self.note.clone() }
     }
 
     /// The same, parked at an event, after one more attempt at it. `next` gives the time of the attempt after so many.
@@ -89,11 +94,12 @@ impl Checkpoint {
 
     /// The same, after the event at which it is parked.
     pub(crate) fn skipped(&self) -> Self {
-        match &self.parked {
-            Some(parked) if parked.event.is_empty() => Checkpoint { version: parked.version, ..self.unparked() },
-            Some(parked) => self.advanced_to(parked.version, &parked.event),
-            None => self.clone(),
-        }
+        self.parked.as_ref().map_or_else(|| self.clone(), |parked| self.after_event(parked.version, &parked.event))
+    }
+
+    /// The same, after an event that is skipped. A missing one has no id.
+    pub(crate) fn after_event(&self, version: u64, event: &str) -> Self {
+        self.moved_to(version, if event.is_empty() { self.last.clone() } else { Some(event.to_owned()) })
     }
 
     /// The same, not parked.

@@ -13,7 +13,7 @@ mod retry;
 use std::{
     collections::{BTreeMap, BTreeSet},
     future::Future,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
+    sync::{Arc, Mutex, PoisonError, RwLock, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -30,7 +30,7 @@ pub(crate) use self::{
     checkpoint::{Checkpoint, NEXT_ATTEMPT_FIELD},
 };
 pub use self::{measure::oldest_waiting_event, retry::RetryReport};
-use crate::{Error, ErrorKind, Projection, RecordedEvent, generation::Generations, layout::Layout};
+use crate::{Error, ErrorKind, Projection, RecordedEvent, generation::Generations, layout::Layout, skipped::SkipList};
 
 /// Keeps a projection up to date with the events.
 #[derive(Clone)]
@@ -44,6 +44,8 @@ pub struct Processor {
     pub(crate) table: String,
     /// One tenancy handle for each generation that has been used.
     generations: Arc<Mutex<BTreeMap<u32, Nagaya>>>,
+    /// The events that were dropped from the projection.
+    pub(crate) skips: Arc<RwLock<SkipList>>,
     pub(crate) options: Options,
     attempts: Arc<Attempts>,
 }
@@ -138,6 +140,7 @@ impl Processor {
             subscription,
             table,
             generations: Arc::default(),
+            skips: Arc::default(),
             options,
             attempts: Arc::default(),
         })

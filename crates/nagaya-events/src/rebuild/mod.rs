@@ -8,13 +8,18 @@ mod pass;
 mod report;
 mod segment;
 
+use std::time::Duration;
+
 use futures_util::FutureExt as _;
 use nagaya_tenancy::ChangeSource;
 use tokio::task::JoinSet;
 
-use self::pass::{Job, PassResult};
 pub use self::report::{ItemsDigest, Mismatch, VerificationReport};
-use crate::{Error, Processor, error::is_lost_race, generation::Generations};
+use self::{
+    compare::Stray,
+    pass::{Check, Job, PassResult},
+};
+use crate::{Error, ErrorKind, Processor, error::is_lost_race, generation::Generations};
 
 /// How far a pass over the events is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,6 +32,8 @@ pub struct Progress {
     pub parked: usize,
     /// Whether it is the pass that checks, which comes after the one that builds.
     pub checking: bool,
+    /// Aggregates with events that are not applied yet: the processor is waited for.
+    pub waiting: usize,
 }
 
 /// A callback for the progress of a pass.
@@ -40,18 +47,29 @@ impl Processor {
     /// match, the current one stays, and the report says what differs.
     pub async fn rebuild(&self, tell: ProgressCallback<'_>) -> Result<VerificationReport, Error> {
         let generation = self.start_generation().await?;
+        let mut skips = self.skips_revision();
         // An earlier run may have parked events that can be applied by now.
         self.unpark_all(generation).await?;
         let built = self.run_pass(None, tell, Job::Advance(generation)).await?;
-        let verified = match self.verify_built(generation, &built).await? {
-            Some(verified) => verified,
-            // There were items before, or events have come since: compare each item with its events.
-            None => self.verify_generation(generation, None, tell).await?,
-        };
-        if verified.is_consistent() {
-            self.switch_to(generation).await?;
+        let mut verified = self.verify_built(generation, &built).await?;
+        loop {
+            let verified = match verified.take() {
+                Some(verified) => verified,
+                // There were items before, or events have come since: compare each item with its events.
+                None => self.verify_generation(generation, None, (true, Duration::ZERO), tell).await?,
+            };
+            if !verified.is_consistent() || self.switch_to(generation, skips).await? {
+                return Ok(verified);
+            }
+            // The skip list has changed since the pass began.
+            let now = self.skips_revision();
+            if now == skips {
+                let why =
+                    format!("the skip list of `{}` is not the one that is stored; start again", self.projection_name());
+                return Err(ErrorKind::Busy(why).into());
+            }
+            skips = now;
         }
-        Ok(verified)
     }
 
     /// Checks a generation that has just been built by reading back what is stored; `None` if it differs, or if not all of it
@@ -109,28 +127,35 @@ impl Processor {
         Ok(operator.change_source(self.projection.entity()).await?)
     }
 
-    /// Checks the current generation against its events; of one tenant, or of all.
+    /// Compares the current generation with the events, of one tenant or of all, and the events with the current generation. It
+    /// writes nothing, besides entries of the operator log.
     pub async fn verify(&self, tenant: Option<&str>) -> Result<VerificationReport, Error> {
-        self.verify_with_progress(tenant, &|_| {}).await
+        self.verify_patiently(tenant, Duration::ZERO, &|_| {}).await
     }
 
-    /// The same, with a callback for the progress.
-    pub async fn verify_with_progress(
+    /// The same. Where events are not applied yet, it waits for the processor before it compares these items, but not for longer
+    /// than `patience` in all.
+    pub async fn verify_patiently(
         &self,
         tenant: Option<&str>,
+        patience: Duration,
         tell: ProgressCallback<'_>,
     ) -> Result<VerificationReport, Error> {
         let generation = Generations::read(self).await?.current;
-        self.verify_generation(generation, tenant, tell).await
+        self.verify_generation(generation, tenant, (false, patience), tell).await
     }
 
-    /// Replaces the items of a tenant that differ from their events, in the current generation; how many there were.
+    /// Replaces the items of a tenant that differ from their events, in the current generation; how many there were. Removes
+    /// items that never had an event. An item whose events are lost or unreadable stays as it is, because nothing else may be
+    /// left of it; a verification names it.
     pub async fn repair(&self, tenant: &str, tell: ProgressCallback<'_>) -> Result<u64, Error> {
         let generation = Generations::read(self).await?.current;
         let handle = self.tenant(generation, tenant)?;
-        let checked = self.run_pass(Some(tenant), tell, Job::Check { generation, repair: true }).await?;
+        let checked = self.run_pass(Some(tenant), tell, Job::Check(generation, Check::Repair)).await?;
         let mut repaired = checked.repaired;
-        for (_, id, record) in self.items_without_events(generation, Some(tenant)).await? {
+        for Stray { id, record, .. } in
+            self.strays(generation, Some(tenant)).await?.into_iter().filter(|stray| !stray.had_events)
+        {
             match handle.delete(self.projection.entity(), &[&id], &record).await {
                 Ok(()) => repaired += 1,
                 Err(error) if is_lost_race(&error) => {}

@@ -1,6 +1,7 @@
 //! A pass over the stored events of all aggregates.
 
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -32,13 +33,31 @@ pub(crate) enum Job {
     /// Applies its events to its item.
     Advance(u32),
     /// Compares its item with its events.
-    Check {
-        /// The generation.
-        generation: u32,
-        /// Whether an item that differs is replaced.
-        repair: bool,
-    },
+    Check(u32, Check),
 }
+
+/// How a pass compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// The items as they are stored. Nothing is written.
+    Stored,
+    /// The items of a generation that is being built: events that are not applied yet are applied first.
+    Built,
+    /// An item that differs is replaced.
+    Repair,
+}
+
+/// An aggregate with events that are not applied yet.
+#[derive(Debug, Clone)]
+pub(crate) struct Behind {
+    pub(super) tenant: String,
+    pub(super) id: String,
+    /// The version of the last of them.
+    pub(super) version: u64,
+}
+
+/// How many of them a pass looks at again, when the processor has had time. Further ones are reported at once.
+const MAX_BEHIND: usize = 10_000;
 
 /// The result of a pass.
 #[derive(Debug, Default)]
@@ -46,6 +65,8 @@ pub(crate) struct PassResult {
     pub(super) progress: Progress,
     pub(super) repaired: u64,
     pub(super) verified: VerificationReport,
+    /// Aggregates that were behind. The report has nothing about them but their number.
+    pub(super) behind: Vec<Behind>,
     /// The items that were built from the first event on.
     pub(super) built: ItemsDigest,
     /// Whether there are others: an earlier pass or another process has written them.
@@ -56,6 +77,7 @@ impl PassResult {
     fn merge(&mut self, other: PassResult) {
         self.repaired += other.repaired;
         self.verified.merge(other.verified);
+        self.behind.extend(other.behind);
         self.built.merge(&other.built);
         self.has_others |= other.has_others;
     }
@@ -67,6 +89,7 @@ struct Counters {
     events: AtomicU64,
     aggregates: AtomicU64,
     parked: AtomicUsize,
+    behind: AtomicUsize,
 }
 
 impl Counters {
@@ -76,6 +99,7 @@ impl Counters {
             aggregates: self.aggregates.load(Relaxed),
             parked: self.parked.load(Relaxed),
             checking: false,
+            waiting: 0,
         }
     }
 
@@ -165,23 +189,24 @@ impl Processor {
                         counters.add_outcomes(self.write_batch(&mut batch).await?, &mut result);
                     }
                 }
-                Job::Check { generation, repair } => {
-                    let check = |((owner, id), events): Aggregate| {
-                        let check = async move {
-                            let (tenant, mut result) = (self.tenant(generation, &owner)?, PassResult::default());
-                            match repair {
-                                true => result.repaired = u64::from(self.repair_item(&tenant, &id).await?),
-                                false => result.verified = self.compare_item_with_events(&tenant, events).await?,
-                            }
-                            Ok::<_, Error>(result)
-                        };
-                        check.boxed()
-                    };
-                    let work: Vec<_> = aggregates.into_iter().map(check).collect();
+                Job::Check(generation, check) => {
+                    let work: Vec<_> = aggregates
+                        .into_iter()
+                        .map(|one| self.check_aggregate(generation, check, one).boxed())
+                        .collect();
                     let mut done = stream::iter(work).buffer_unordered(self.options.at_once);
                     while let Some(checked) = done.next().await {
                         counters.aggregates.fetch_add(1, Relaxed);
-                        result.merge(checked?);
+                        let mut checked = checked?;
+                        let full = counters.behind.fetch_add(checked.behind.len(), Relaxed) >= MAX_BEHIND;
+                        if !full && !checked.behind.is_empty() {
+                            let VerificationReport { events, aggregates, .. } = checked.verified;
+                            checked.verified =
+                                VerificationReport { events, aggregates, ..VerificationReport::default() };
+                        } else {
+                            checked.behind.clear();
+                        }
+                        result.merge(checked);
                     }
                 }
             }
@@ -190,16 +215,43 @@ impl Processor {
         Ok(result)
     }
 
-    /// Stored events by tenant and aggregate.
+    /// Compares one aggregate's item with its events, or repairs it.
+    async fn check_aggregate(
+        &self,
+        generation: u32,
+        check: Check,
+        ((owner, id), events): Aggregate,
+    ) -> Result<PassResult, Error> {
+        let (tenant, mut result) = (self.tenant(generation, &owner)?, PassResult::default());
+        let latest = events.last().map_or(0, |last| last.version);
+        match check {
+            Check::Repair => {
+                result.repaired = u64::from(self.repair_item(&tenant, &id).await?);
+                return Ok(result);
+            }
+            Check::Built => drop(self.advance(&tenant, &id, events.clone()).await?),
+            Check::Stored => {}
+        }
+        result.verified = self.compare_item(&tenant, &id, &events, latest).await?;
+        if check == Check::Stored && result.verified.behind > 0 {
+            result.behind.push(Behind { tenant: owner, id, version: latest });
+        }
+        Ok(result)
+    }
+
+    /// Stored events by tenant and aggregate. An aggregate with an unreadable one has none here: its events are read from the
+    /// event table, as far as possible.
     fn group_by_aggregate(&self, stored: Vec<(String, Record)>, counters: &Counters) -> Vec<Aggregate> {
         let (mut aggregates, mut events): (Vec<Aggregate>, u64) = (Vec::new(), 0);
+        let mut unreadable = BTreeSet::new();
         for (owner, record) in stored {
+            let aggregate = record.text(&self.layout.id).unwrap_or_default().to_owned();
             let event = match RecordedEvent::read(&self.layout, &owner, record) {
                 Ok(event) => event,
-                // Advancing the aggregate finds that the version is missing.
                 Err(error) => {
                     let tenant = &*self.nagaya.tenant_in_logs(&owner);
                     tracing::error!(%error, tenant, "unreadable record in the event table");
+                    unreadable.insert((owner, aggregate));
                     continue;
                 }
             };
@@ -217,6 +269,8 @@ impl Processor {
             aggregates.push((aggregate, first));
         }
         counters.events.fetch_add(events, Relaxed);
+        aggregates.retain(|(aggregate, _)| !unreadable.contains(aggregate));
+        aggregates.extend(unreadable.into_iter().map(|aggregate| (aggregate, Vec::new())));
         aggregates
     }
 }

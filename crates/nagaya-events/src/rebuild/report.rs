@@ -17,13 +17,13 @@ pub struct VerificationReport {
     pub expected: ItemsDigest,
     /// The items that are stored.
     pub found: ItemsDigest,
-    /// Some of the items that differ.
+    /// Some of the items that differ, in order.
     pub mismatches: Vec<Mismatch>,
     /// How many differ.
     pub mismatch_count: u64,
     /// Aggregates that are parked, and therefore not up to date.
     pub parked: u64,
-    /// Aggregates whose events had not all been applied. They are now; other differences are in `mismatches`.
+    /// Aggregates whose events are not all applied yet. Those that do not differ otherwise are in `mismatches` as well.
     pub behind: u64,
 }
 
@@ -36,7 +36,7 @@ pub struct ItemsDigest {
 }
 
 /// An item that differs from its events.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mismatch {
     /// The tenant that owns it.
     pub tenant: String,

@@ -5,11 +5,11 @@ use std::{sync::Arc, time::Duration};
 use nagaya_design::Design;
 use nagaya_embedded::{EmbeddedStore, Options as StoreOptions};
 use nagaya_events::{
-    CommandRequest, Context, Events, EventsOptions, Executed, Failure, Inspector, Processor, ProcessorOptions,
-    RecordedEvent, refresh_generations,
+    CommandRequest, Context, DeadLetter, Error, Events, EventsOptions, Executed, Failure, Inspector, Processor,
+    ProcessorOptions, RecordedEvent, UnparkOutcome, refresh_generations,
 };
 use nagaya_store::{Item, Key, Scan, Store, Write};
-use nagaya_tenancy::{IdGenerator, Nagaya, Principal, Settings, Tenant};
+use nagaya_tenancy::{IdGenerator, Nagaya, Operator, Principal, Settings, Tenant};
 use nagaya_testing::{ManualClock, system_design};
 
 use crate::todo::{Command, List, Todo};
@@ -109,6 +109,15 @@ impl App {
         Inspector::new(&self.nagaya, "todo").expect("an aggregate")
     }
 
+    /// Drops the event of a dead letter, as operator `olga`.
+    pub(crate) async fn drop_event(&self, letter: &DeadLetter) -> Result<UnparkOutcome, Error> {
+        self.processor().drop_event(letter, &self.operator()).await
+    }
+
+    pub(crate) fn operator(&self) -> Operator {
+        self.nagaya.operator("ticket 4711: never needed", &Principal::new("", "olga"))
+    }
+
     /// Executes a command for family `f1`.
     pub(crate) async fn execute(
         &self,
@@ -164,15 +173,7 @@ impl App {
 
     /// The items of a table, without the layer's own.
     pub(crate) async fn stored(&self, table: &str) -> Vec<Item> {
-        let (mut items, mut scan) = (Vec::new(), Scan::table(table));
-        loop {
-            let page = self.engine.scan(scan).await.expect("a page");
-            items.extend(page.items);
-            match page.next {
-                Some(next) => scan = Scan { after: Some(next), ..Scan::table(table) },
-                None => break,
-            }
-        }
+        let mut items = self.all_items(table).await;
         let own = |item: &Item| {
             ["PK", "SK"]
                 .iter()
@@ -180,6 +181,19 @@ impl App {
         };
         items.retain(|item| !own(item));
         items
+    }
+
+    /// The items of a table.
+    pub(crate) async fn all_items(&self, table: &str) -> Vec<Item> {
+        let (mut items, mut scan) = (Vec::new(), Scan::table(table));
+        loop {
+            let page = self.engine.scan(scan).await.expect("a page");
+            items.extend(page.items);
+            match page.next {
+                Some(next) => scan = Scan { after: Some(next), ..Scan::table(table) },
+                None => return items,
+            }
+        }
     }
 
     /// The stored item of an event of family `f1`.

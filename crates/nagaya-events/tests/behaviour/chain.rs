@@ -1,7 +1,13 @@
 //! Changes of stored events from outside are detected.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
 use nagaya_store::{Item, Key, Value, Write};
 use nagaya_tenancy::Principal;
+use nagaya_testing::{Call, Fault, InstrumentedStore};
 
 use crate::{
     app::{App, EVENTS_TABLE, create, id, rename},
@@ -125,4 +131,69 @@ async fn an_event_of_another_family_in_a_todos_partition_is_detected_and_not_app
     app.execute_all(1, [rename("c")]).await;
     app.project_all().await;
     assert_eq!(app.listed().await, ["f1/1 c v3 active"]);
+}
+
+/// Proves the tampering part of N5: a command that is executed while the events are verified is no tampering.
+#[tokio::test]
+async fn a_command_before_any_read_of_a_verification_is_no_broken_chain() {
+    let app = Arc::new(App::new().await);
+    app.execute_all(1, [create("a")]).await;
+    let store = InstrumentedStore::new(app.engine.clone());
+    let (writer, number) = (Arc::clone(&app), Arc::new(AtomicU64::new(0)));
+    let command = Fault::run_before(move |_| {
+        let (writer, number) = (Arc::clone(&writer), number.fetch_add(1, Ordering::SeqCst));
+        async move {
+            writer.execute_all(1, [Command::Number(number)]).await;
+            writer.execute_all(2 + number, [create("new"), rename("b")]).await;
+        }
+    });
+    let commands =
+        store.inject(command.matching(|call| matches!(call, Call::Get(..) | Call::Query(_) | Call::Scan(_))));
+    assert_eq!(broken(&app.on_store(store.clone())).await, []);
+    // An aggregate that its first event creates in the middle of it.
+    let process = app.on_store(store.clone());
+    for n in [7_777, 2 + commands.hits()] {
+        let (_, found) = process.inspector().verify(&process.family("f1"), &id(n)).await.expect("verified");
+        found.expect("it is not broken");
+    }
+    assert!(commands.hits() > 6, "{}", commands.hits());
+    // One that is missing at the end is still found.
+    commands.remove();
+    let last = app.recorded(1).await.pop().expect("an event");
+    let (key, _) = app.event_item(&last).await;
+    app.write_directly(Write::delete(EVENTS_TABLE, key)).await;
+    assert_eq!(broken(&app).await.len(), 1);
+}
+
+/// Proves the tampering part of N5: no false alarm beside concurrent writers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn concurrent_writers_break_no_chain() {
+    let app = Arc::new(App::new().await);
+    for n in 1..=3 {
+        app.execute_all(n, [create("a")]).await;
+    }
+    let done = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..4_u64)
+        .map(|writer| {
+            let (app, done) = (Arc::clone(&app), Arc::clone(&done));
+            tokio::spawn(async move {
+                let mut written = 0;
+                while !done.load(Ordering::SeqCst) && written < 400 {
+                    app.execute_all(1 + written % 3, [Command::Number(4 * written + writer)]).await;
+                    app.execute_all(1_000 * (1 + writer) + written, [create("new"), rename("b")]).await;
+                    written += 1;
+                }
+                written
+            })
+        })
+        .collect();
+    let other = app.restarted();
+    for round in 0..15 {
+        assert_eq!(broken(&other).await, [], "round {round}");
+    }
+    done.store(true, Ordering::SeqCst);
+    for writer in writers {
+        assert!(writer.await.expect("no panic") > 0);
+    }
+    assert_eq!(broken(&other).await, []);
 }

@@ -166,7 +166,7 @@ async fn an_interrupted_first_step_is_repeated() {
 async fn an_interrupted_retry_or_drop_is_repeated() {
     for dropped in [false, true] {
         let settle = async |app: &App, letter: &_| match dropped {
-            true => app.processor().drop_event(letter).await,
+            true => app.drop_event(letter).await,
             false => app.processor().retry(letter).await,
         };
         fail_at_every_call(
@@ -193,12 +193,41 @@ async fn an_interrupted_retry_or_drop_is_repeated() {
                 }
                 assert_eq!(app.listed().await, ["f1/1 b v3 active"], "{about}");
                 assert_eq!(app.processor().dead_letters().await.expect("letters"), [], "{about}");
-                app.list.fix();
+                if !dropped {
+                    app.list.fix();
+                }
                 app.assert_consistent(about).await;
             },
         )
         .await;
     }
+}
+
+/// Proves the dead-letter part of N9: what was interrupted while an event was taken back is repaired.
+#[tokio::test]
+async fn an_interrupted_taking_back_is_finished_by_a_repair() {
+    fail_at_every_call(
+        async |app| {
+            app.execute_all(1, [create("a"), rename("poison"), rename("b")]).await;
+            app.project_all().await;
+            let letter = app.processor().dead_letters().await.expect("letters").remove(0);
+            app.drop_event(&letter).await.expect("dropped");
+            app.processor().skipped_events().await.expect("listed").remove(0)
+        },
+        async |app, skipped| {
+            app.list.fix();
+            drop(app.processor().take_back(skipped, &app.operator()).await);
+        },
+        async |app, skipped, about| {
+            app.list.fix();
+            let listed = app.processor().skipped_events().await.expect("listed");
+            assert!(listed.is_empty() || listed == [skipped], "{about}");
+            app.processor().repair("f1", &|_| {}).await.expect("repaired");
+            assert_eq!(app.listed().await, ["f1/1 b v3 active"], "{about}");
+            app.assert_consistent(about).await;
+        },
+    )
+    .await;
 }
 
 /// Proves the rebuilding part of N9 and of T12.

@@ -15,5 +15,7 @@ mod projecting;
 mod races;
 mod rebuilding;
 mod required_fields;
+mod skipping;
 mod todo;
+mod verifying;
 mod walls;

@@ -59,7 +59,7 @@ fn a_lagging_projection_reports_its_lag() {
     let store = InstrumentedStore::new(memory_store(&clock));
     let server = TestServer::builder(system()).store(store.clone(), &clock).start();
     let mio = server.client_of_user("f-lag", "mio");
-    let listed = mio.create("a");
+    let (listed, deleted) = (mio.create("a"), mio.create("c"));
     let lag = |path: &str| {
         let answer = mio.get(path);
         answer.header("nagaya-projection-lag").and_then(|lag| lag.parse::<i64>().ok()).expect("a lag")
@@ -83,15 +83,19 @@ fn a_lagging_projection_reports_its_lag() {
     assert_eq!(other.get("/todos").header("nagaya-projection-lag"), Some("0"));
     other.synced(&todo).expect_problem(404, "not_found");
 
-    // Reads that wait are not answered with what the list has meanwhile.
+    // Reads that wait are not answered with what the list has meanwhile, and a todo that is deleted is not there.
+    mio.delete(&path(&deleted));
     thread::scope(|scope| {
-        for todo in [&changed, &todo] {
+        for (todo, is_there) in [(&changed, true), (&todo, true), (&deleted, false)] {
             let id = text(todo, "todoId").to_owned();
             let is_list = |call: &Call| matches!(call, Call::Get(table, _) if table == "TodosProjection");
             let is_of_todo = move |call: &Call| is_list(call) && format!("{call:?}").contains(&id);
             let looked = store.inject(Fault::run_before(|_| async {}).matching(is_of_todo));
             let mio = &mio;
-            scope.spawn(move || assert_eq!(mio.synced(todo).expect_data(200), *todo));
+            scope.spawn(move || match is_there {
+                true => assert_eq!(mio.synced(todo).expect_data(200), *todo),
+                false => drop(mio.synced(todo).expect_problem(404, "not_found")),
+            });
             server.block_on(looked.wait_for_hit());
         }
         changes.remove();
