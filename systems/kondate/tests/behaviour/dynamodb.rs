@@ -191,3 +191,13 @@ fn search_is_the_same_on_dynamodb() {
     search::an_invalid_search_query_is_refused_with_a_reason(&server);
     search::without_a_search_query_lists_are_those_of_the_design(&server);
 }
+
+/// Proves the full-text search part of K19 on DynamoDB.
+#[test]
+fn phrases_spellings_filters_and_pages_of_searches_are_the_same_on_dynamodb() {
+    let server = on_server();
+    search::a_phrase_is_found_where_its_letters_stand_together(&server);
+    search::words_are_found_in_other_spellings(&server);
+    search::a_search_is_filtered_by_tag_and_category(&server);
+    search::a_search_is_paged_without_loss_or_repetition(&server);
+}
