@@ -221,7 +221,11 @@ async fn a_runtime_that_sends_whole_answers_refuses_streams_before_their_handler
     let mut server = Server::new(Limits::default());
     let verifier = Verifier::new(Claims::from_design(&system.design), Clock::system());
     server.mount("", system, nagaya, verifier);
-    let request = axum::extract::Request::builder().uri("/v1/news").body(Body::empty()).expect("a request");
+    let request = axum::extract::Request::builder()
+        .uri("/v1/news")
+        .header("host", "desk.example.com")
+        .body(Body::empty())
+        .expect("a request");
     let answer = server.app().answer_as_whole("192.0.2.1", request).await;
     assert_eq!(answer.status(), StatusCode::NOT_IMPLEMENTED);
     let body = axum::body::to_bytes(answer.into_body(), 4_096).await.expect("a body");
