@@ -140,7 +140,7 @@ impl DataDirectory {
     fn run_until(&self, text_in_log: &str) {
         let mut process = start(&["events", "run", "todo", "--json", "--data", self.data()], &[]);
         let result: Value = serde_json::from_str(&process.read_line()).expect("a line of JSON");
-        assert_eq!(result, json!({ "system": "todo", "projections": ["todo"] }));
+        assert_eq!(result, json!({ "system": "todo", "consumers": ["todo", "note_cleanup"] }));
         process.wait_for_stderr(text_in_log);
         assert_eq!(process.stop(), Some(0));
     }

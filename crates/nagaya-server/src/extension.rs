@@ -7,7 +7,7 @@ use std::{future::Future, pin::Pin, sync::Arc};
 use axum::http::Method;
 use nagaya_design::Verb;
 use nagaya_store::Measurement;
-use nagaya_tenancy::{Nagaya, Record};
+use nagaya_tenancy::{ChangeConsumer, Nagaya, Record};
 use serde_json::Value as Json;
 use tokio::sync::watch;
 
@@ -48,13 +48,20 @@ pub trait Extension: Send + Sync + 'static {
         let _ = document;
     }
 
-    /// Background work while the system is served; it has to end soon after `stop`.
+    /// What is derived from changes of items, besides the projections of events. A server runs them, and so do
+    /// `nagaya events run` and the stream function of AWS Lambda.
+    fn consumers(&self, nagaya: &Nagaya) -> Vec<Arc<dyn ChangeConsumer>> {
+        let _ = nagaya;
+        Vec::new()
+    }
+
+    /// Other background work while the system is served; it has to end soon after `stop`.
     fn background(&self, nagaya: Nagaya, stop: StopSignal) -> Option<ExtensionFuture<'static, ()>> {
         let _ = (nagaya, stop);
         None
     }
 
-    /// Measurements of the system, such as the lag of its change subscriptions: see [`nagaya_tenancy::SubscriptionStatus`].
+    /// Measurements of the system, besides those of its consumers.
     /// Called for a scrape of `/metrics`, at most every few seconds. Names have no prefix; neither names nor labels identify
     /// a tenant or a user.
     fn measurements<'a>(&'a self, nagaya: &'a Nagaya) -> ExtensionFuture<'a, Vec<Measurement>> {

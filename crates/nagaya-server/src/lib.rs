@@ -47,5 +47,5 @@ pub use self::{
     request_body::{BodyField, BodyValue, RequestBody},
     route::{AccessId, CustomRouteId, EntityId, Operation, RequiredCaller, Route, positional, routes},
     server::{MountedSystem, RequestHandler, Server},
-    system::{CatchUp, System},
+    system::System,
 };

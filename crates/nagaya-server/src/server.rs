@@ -7,8 +7,9 @@ use std::{
 };
 
 use axum::{Router, extract::Request, response::Response};
+use nagaya_events::refresh_generations;
 use nagaya_store::MeteredStore;
-use nagaya_tenancy::{AuditArchiver, Nagaya};
+use nagaya_tenancy::{AuditArchiver, ChangeConsumer, Nagaya};
 use tokio::{net::TcpListener, task::JoinSet};
 
 use crate::{
@@ -22,11 +23,13 @@ use crate::{
     pages::{self, SignIn, SystemLink},
     pipeline::Pipeline,
     routers::{CurrentRouter, Routers},
-    service::SystemService,
+    service::{SystemService, WholeAnswer},
 };
 
 /// How long background work may take to end.
 const BACKGROUND_STOP_LIMIT: Duration = Duration::from_secs(10);
+/// How often the current generations of projections are read, in case another process has switched them.
+const GENERATIONS_INTERVAL: Duration = Duration::from_secs(1);
 /// The default time from which a request is marked as slow.
 const SLOW_REQUEST: Duration = Duration::from_secs(1);
 
@@ -153,11 +156,19 @@ impl Server {
         let (limits, verifier) = (Arc::new(SystemLimits::new(&self.limits, &self.capacity)), Arc::new(verifier));
         let (metrics, health) = (Arc::clone(&self.metrics), Arc::clone(&self.health));
         let (path, router, otherwise) = (Arc::<str>::from(path), CurrentRouter::default(), self.other_routes.clone());
+        // They fail only where code and design of a system do not fit, which its tests show.
+        let consumers = system.consumers(&nagaya).unwrap_or_else(|error| {
+            tracing::error!(target: TARGET, system = system.name, %error, "what is derived from changes is not kept up to date");
+            Vec::new()
+        });
+        let consumers: Consumers = consumers.into();
         let background = (system.clone(), nagaya.clone());
-        self.mounts.push(Mount { path: Arc::clone(&path), router: router.clone(), background });
+        let consumed = Arc::clone(&consumers);
+        self.mounts.push(Mount { path: Arc::clone(&path), router: router.clone(), background, consumers: consumed });
         self.systems.push(SystemLink::new(&path, &system));
         let mounted = MountedSystem {
             path,
+            consumers,
             limits,
             metrics,
             health,
@@ -198,6 +209,13 @@ impl Server {
         let mut background = JoinSet::new();
         for mount in &self.mounts {
             let (system, nagaya) = &mount.background;
+            for consumer in &*mount.consumers {
+                let (consumer, mut stop) = (Arc::clone(consumer), stop_signal.clone());
+                background.spawn(async move { consumer.run(Box::pin(stop.wait())).await });
+            }
+            if !system.projections.is_empty() {
+                background.spawn(follow_generations(nagaya.clone(), stop_signal.clone()));
+            }
             let work = system.extension.background(nagaya.clone(), stop_signal.clone());
             work.into_iter().for_each(|work| drop(background.spawn(work)));
             if let Some(archiver) = AuditArchiver::new(nagaya) {
@@ -242,6 +260,18 @@ impl Server {
     }
 }
 
+/// Switches to other generations of projections when another process has, until told to stop.
+async fn follow_generations(nagaya: Nagaya, mut stop: StopSignal) {
+    loop {
+        if let Err(error) = refresh_generations(&nagaya).await {
+            tracing::warn!(%error, "generations cannot be read");
+        }
+        if tokio::time::timeout(GENERATIONS_INTERVAL, stop.wait()).await.is_ok() {
+            return;
+        }
+    }
+}
+
 /// A server without a listener.
 #[derive(Clone)]
 pub struct RequestHandler {
@@ -255,6 +285,13 @@ impl std::fmt::Debug for RequestHandler {
 }
 
 impl RequestHandler {
+    /// Answers a request that came from this address, for a runtime that sends answers as a whole. A route that answers with a
+    /// stream answers 501 at once: nobody could read it before its end.
+    pub async fn answer_as_whole(&self, address: &str, mut request: Request) -> Response {
+        request.extensions_mut().insert(WholeAnswer);
+        self.answer(address, request).await
+    }
+
     /// Answers a request that came from this address.
     pub async fn answer(&self, address: &str, request: Request) -> Response {
         self.pipeline.answer(&address.into(), request).await
@@ -265,6 +302,7 @@ impl RequestHandler {
 #[derive(Debug)]
 pub struct MountedSystem {
     path: Arc<str>,
+    consumers: Consumers,
     limits: Arc<SystemLimits>,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
@@ -277,7 +315,7 @@ pub struct MountedSystem {
 impl MountedSystem {
     /// Serves this system from now on. Requests in flight finish with the one before.
     pub fn replace(&self, system: System, nagaya: Nagaya) {
-        self.health.monitor(&self.path, &system, &nagaya, &self.verifier, &self.limits);
+        self.health.monitor(&self.path, &system, &nagaya, (&self.verifier, &self.limits, &self.consumers));
         let (limits, verifier) = (Arc::clone(&self.limits), Arc::clone(&self.verifier));
         let service = Arc::new(SystemService::new(system, nagaya, verifier, limits, Arc::clone(&self.path)));
         self.router.replace(service.router(&self.metrics, &self.sign_in, self.otherwise.clone()));
@@ -291,4 +329,8 @@ struct Mount {
     router: CurrentRouter,
     /// For background work.
     background: (System, Nagaya),
+    consumers: Consumers,
 }
+
+/// What keeps the derived data of a system up to date.
+pub(crate) type Consumers = Arc<[Arc<dyn ChangeConsumer>]>;

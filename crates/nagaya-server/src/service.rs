@@ -32,6 +32,10 @@ use crate::{
     stream_guard::StreamGuard,
 };
 
+/// Marks a request whose answer is sent as a whole.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WholeAnswer;
+
 /// A system on a store, with its verifier and its limits.
 pub(crate) struct SystemService {
     system: System,
@@ -171,6 +175,13 @@ impl SystemService {
         admission.rate = permit.rate_status();
         // The roles of the token allow the route.
         roles::authorize(&self.system.design, &route, &self.custom, &caller)?;
+        // The answer can be sent. Nothing is read for a stream that could not be.
+        if parts.extensions.get::<WholeAnswer>().is_some() && self.answers_stream(&route) {
+            return Err(Problem::from_code(
+                ProblemCode::NOT_HERE,
+                "Answers are sent as a whole here, and a stream has no end.",
+            ));
+        }
         // The store accepts writes. Checked here because a custom route may call other services before it writes.
         if !route.method.is_safe()
             && let Health::ReadOnly(reason) = self.nagaya.store_health()
@@ -302,6 +313,11 @@ impl SystemService {
             self.limits.count_failure(address);
         }
         caller
+    }
+
+    fn answers_stream(&self, route: &Route) -> bool {
+        let Operation::Custom(id) = route.operation else { return false };
+        id.find_in(&self.custom).is_some_and(|route| route.stream_media_type.is_some())
     }
 
     fn takes_body(&self, route: &Route) -> bool {

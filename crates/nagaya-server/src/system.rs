@@ -3,19 +3,16 @@
 use std::{fmt, sync::Arc};
 
 use nagaya_design::Design;
-use nagaya_events::Projection;
+use nagaya_events::{Error, Processor, ProcessorOptions, Projection};
 use nagaya_seed::Seeder;
-use nagaya_tenancy::{Error, Nagaya};
+use nagaya_tenancy::{ChangeConsumer, Nagaya};
 
 use crate::{
-    CustomRoute, Extension, ExtensionFuture,
+    CustomRoute, Extension,
     extension::NoExtension,
     route::{CustomRouteId, Operation, Route, positional, routes},
     smoke::SmokeTest,
 };
-
-/// Brings everything that a system derives from changes, except projections, up to date with the store.
-pub type CatchUp = for<'a> fn(&'a Nagaya) -> ExtensionFuture<'a, Result<(), Error>>;
 
 /// A design and its extension, under a name.
 #[derive(Clone)]
@@ -30,8 +27,6 @@ pub struct System {
     pub seeders: Vec<Arc<dyn Seeder>>,
     /// An end-to-end check of its API.
     pub smoke_test: Option<SmokeTest>,
-    /// What brings derived data other than projections up to date.
-    pub catch_up: Option<CatchUp>,
     pub(crate) extension: Arc<dyn Extension>,
 }
 
@@ -60,9 +55,18 @@ impl System {
             projections: Vec::new(),
             seeders: Vec::new(),
             smoke_test: None,
-            catch_up: None,
             extension: Arc::new(extension),
         }
+    }
+
+    /// What keeps its derived data up to date with changes: a processor for each projection, and the consumers of the extension.
+    pub fn consumers(&self, nagaya: &Nagaya) -> Result<Vec<Arc<dyn ChangeConsumer>>, Error> {
+        let mut consumers: Vec<Arc<dyn ChangeConsumer>> = Vec::new();
+        for projection in &self.projections {
+            consumers.push(Arc::new(Processor::new(nagaya, Arc::clone(projection), ProcessorOptions::default())?));
+        }
+        consumers.extend(self.extension.consumers(nagaya));
+        Ok(consumers)
     }
 
     /// The routes that it serves: those of the extension, and those of the design that they do not replace.

@@ -45,8 +45,9 @@ pub use self::{
     settings::{DEFAULT_AUDIT_RETENTION_DAYS, Settings},
     side_record::{RecordOwner, SideRecord},
     subscription::{
-        ChangeSource, Delivery, ItemChange, ItemChangePage, ScanPage, Subscription, SubscriptionOptions,
-        SubscriptionStatus,
+        ChangeConsumer, ChangeSource, ConsumerError, ConsumerFuture, Delivery, FailedChange, ItemChange,
+        ItemChangePage, Processed, ProcessedPage, ScanPage, Subscription, SubscriptionOptions, SubscriptionStatus,
+        UnreadableChange, process_everything, process_page, process_pending,
     },
     tables::table_specs,
     tenancy::Nagaya,

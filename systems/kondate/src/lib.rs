@@ -48,14 +48,8 @@ pub fn system(
     plans: SubscriptionPlans,
 ) -> System {
     let payments = payments::PaymentSettings { provider, plans };
-    let followers = nagaya_tenancy::SubscriptionStatus::default();
-    let mut system = System::new(
-        name,
-        design.clone(),
-        product::KondateExtension { design, payments, subscription_status: followers },
-    );
+    let mut system = System::new(name, design.clone(), product::KondateExtension { design, payments });
     system.seeders = vec![Arc::new(seed::UserSeeder), Arc::new(seed::CommunitySeeder)];
     system.smoke_test = Some(smoke::run);
-    system.catch_up = Some(|nagaya| Box::pin(catch_up(nagaya)));
     system
 }

@@ -1,14 +1,15 @@
-//! The extension: custom routes, background work and measurements.
+//! The extension: custom routes, and what is derived from changes.
+
+use std::sync::Arc;
 
 use nagaya_design::Design;
-use nagaya_server::{Answer, Call, CustomRoute, Document, Extension, ExtensionFuture, Problem, StopSignal};
-use nagaya_store::Measurement;
-use nagaya_tenancy::{Error, List, Nagaya, Record, Retry, SubscriptionStatus, Tenant};
+use nagaya_server::{Answer, Call, CustomRoute, Document, Extension, ExtensionFuture, Problem};
+use nagaya_tenancy::{ChangeConsumer, Error, List, Nagaya, Record, Retry, Tenant};
 use serde_json::{Map, Value as Json, json};
 
 use crate::{
-    archive, catalog, categories, fridge, notifications, payments, payments::PaymentSettings, plans, push, reconciler,
-    replacing, search, shares, shopping,
+    archive, catalog, categories, fridge, notifications, payments, payments::PaymentSettings, plans, push,
+    reconciler::Reconciler, replacing, search, shares, shopping,
 };
 
 /// The most changes of one change set, with room for index and audit records.
@@ -20,8 +21,6 @@ const PAGE_SIZE: usize = 100;
 pub(crate) struct KondateExtension {
     pub(crate) design: Design,
     pub(crate) payments: PaymentSettings,
-    /// The progress of the change subscriptions.
-    pub(crate) subscription_status: SubscriptionStatus,
 }
 
 impl Extension for KondateExtension {
@@ -69,15 +68,9 @@ impl Extension for KondateExtension {
         catalog::completed::customize_openapi(document);
     }
 
-    /// Updates saved counts and the search index after writes.
-    fn background(&self, nagaya: Nagaya, stop: StopSignal) -> Option<ExtensionFuture<'static, ()>> {
-        Some(Box::pin(reconciler::run(nagaya, stop, self.subscription_status.clone())))
-    }
-
-    /// The lag of saved counts and of the search index.
-    fn measurements<'a>(&'a self, nagaya: &'a Nagaya) -> ExtensionFuture<'a, Vec<Measurement>> {
-        let measured = self.subscription_status.measurements("counts_and_search", nagaya.clock().millis());
-        Box::pin(std::future::ready(measured))
+    /// Saved counts and the search index.
+    fn consumers(&self, nagaya: &Nagaya) -> Vec<Arc<dyn ChangeConsumer>> {
+        vec![Arc::new(Reconciler::new(nagaya))]
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) async fn examine(args: &serve::Args, systems: &[System], findings: &m
 }
 
 fn ages(args: &serve::Args) -> Vec<Finding> {
-    let tokens = &args.network.tokens;
+    let tokens = &args.network.api.tokens;
     let mut findings = Vec::new();
     for (age, flag, risk) in [
         (tokens.max_token_age(), "--max-token-age", "a stolen token may be good"),
@@ -37,11 +37,11 @@ fn ages(args: &serve::Args) -> Vec<Finding> {
 }
 
 async fn issuer(args: &serve::Args, systems: &[System]) -> Finding {
-    let Some(url) = &args.network.issuer else {
+    let Some(url) = &args.network.api.issuer else {
         return Check::Issuer.problem("there is none but the local one", "give --issuer URL and --audience NAME");
     };
     let names: Vec<_> = systems.iter().map(|system| system.name.as_str()).collect();
-    if let Err(error) = Audiences::parse(&args.network.audience, &names) {
+    if let Err(error) = Audiences::parse(&args.network.api.audience, &names) {
         return Check::Issuer.problem(format!("{error:#}"), "give each system an audience of its own");
     }
     let Some(system) = systems.first() else { return Check::Issuer.unknown("no system can be served") };

@@ -35,9 +35,9 @@ pub(super) fn examine(args: &serve::Args, findings: &mut Vec<Finding>) {
         _ => Check::AdminListener.ok("health, readiness and metrics are for this machine"),
     });
     findings.push(proxies(args));
-    findings.push(match network.cors() {
-        Ok(_) if network.cors_origins.is_empty() => Check::Cors.ok("no page of another origin may call the API"),
-        Ok(_) => cors_origins(&network.cors_origins, network.cors_credentials),
+    findings.push(match network.api.cors() {
+        Ok(_) if network.api.cors_origins.is_empty() => Check::Cors.ok("no page of another origin may call the API"),
+        Ok(_) => cors_origins(&network.api.cors_origins, network.api.cors_credentials),
         Err(error) => Check::Cors.problem(error.to_string(), "correct --cors-origin"),
     });
     findings.extend(limits(args));

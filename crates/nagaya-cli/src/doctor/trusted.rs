@@ -25,7 +25,7 @@ pub(super) type Audiences = BTreeSet<Audience>;
 pub(super) fn by_settings(args: &serve::Args, systems: &[System]) -> Option<Audiences> {
     args.network.check().ok()?;
     let names: Vec<_> = systems.iter().map(|system| system.name.as_str()).collect();
-    let Some(issuer) = &args.network.issuer else {
+    let Some(issuer) = &args.network.api.issuer else {
         let local = |name: &&str| Audience {
             system: (*name).to_owned(),
             issuer: LOCAL.to_owned(),
@@ -33,7 +33,7 @@ pub(super) fn by_settings(args: &serve::Args, systems: &[System]) -> Option<Audi
         };
         return Some(names.iter().map(local).collect());
     };
-    let audiences = serve::Audiences::parse(&args.network.audience, &names).ok()?;
+    let audiences = serve::Audiences::parse(&args.network.api.audience, &names).ok()?;
     let of_system = |name: &&str| {
         let (system, of_system) = ((*name).to_owned(), audiences.of(name).iter());
         of_system.map(move |audience| Audience {

@@ -125,10 +125,13 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
     if let Subcommand::Drop { reason, .. } | Subcommand::Unskip { reason, .. } = &args.subcommand {
         check_reason(reason)?;
     }
-    let Some((opened, projections)) = Opened::with_projections(&which.at).await? else {
-        return Ok(Outcome::FoundProblem);
+    let opened = match &args.subcommand {
+        // It also lists what a function could not read, of any system.
+        Subcommand::List(_) => Opened::with_consumers(&which.at).await?,
+        _ => Opened::with_projections(&which.at).await?.map(|(opened, _)| opened),
     };
-    let processors = processors(which, &opened, projections)?;
+    let Some(opened) = opened else { return Ok(Outcome::FoundProblem) };
+    let processors = processors(which, &opened, opened.projections.clone())?;
     match &args.subcommand {
         Subcommand::Skipped(_) => return skipped::list(which.at.json, &processors).await,
         Subcommand::Unskip { id, version, reason, yes, .. } => {
@@ -152,7 +155,7 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<Outcome> {
         }
     }
     match &args.subcommand {
-        Subcommand::List(_) => list(which, &found),
+        Subcommand::List(_) => list(which, &opened, &found).await,
         Subcommand::Show { .. } => show(which, &opened, &found).await,
         Subcommand::Drop { yes, reason, .. } => {
             if !yes {
@@ -198,14 +201,27 @@ async fn find_dead_letters(processors: Vec<(Arc<dyn Projection>, Processor)>) ->
     Ok(found)
 }
 
-fn list(which: &DeadLetterFilter, found: &[FoundDeadLetter]) -> anyhow::Result<Outcome> {
+async fn list(which: &DeadLetterFilter, opened: &Opened, found: &[FoundDeadLetter]) -> anyhow::Result<Outcome> {
     let mut out: String = found.iter().map(text).collect();
+    let unreadable = opened.unreadable_changes().await?;
+    for (id, (_, change)) in &unreadable {
+        let (id, error) = (without_control_chars(id), without_control_chars(&change.error));
+        let _ = writeln!(out, "record {id} of a stream cannot be read\n  {error}\n  noted {}", instant(change.at));
+    }
+    if !unreadable.is_empty() {
+        let _ = writeln!(out, "`nagaya events catch-up {}` reads what they were about from the store", which.at.system);
+    }
     let _ = match found.len() {
         0 => writeln!(out, "no dead letters"),
         count => writeln!(out, "{}", counted(count as u64, "dead letter")),
     };
     let listed: Vec<_> = found.iter().map(json).collect();
-    print(which.at.json, &json!({ "ok": found.is_empty(), "deadLetters": listed }), &out, found.is_empty())
+    let records = unreadable
+        .values()
+        .map(|(_, change)| json!({ "id": change.id, "error": change.error, "notedAt": instant(change.at) }));
+    let records: Vec<_> = records.collect();
+    let fine = found.is_empty() && records.is_empty();
+    print(which.at.json, &json!({ "ok": fine, "deadLetters": listed, "unreadable": records }), &out, fine)
 }
 
 async fn show(which: &DeadLetterFilter, opened: &Opened, chosen: &[FoundDeadLetter]) -> anyhow::Result<Outcome> {

@@ -1,5 +1,6 @@
 //! `nagaya events`: operating event-sourced systems.
 
+mod catch_up;
 mod cause_tree;
 mod dlq;
 mod erase;
@@ -34,6 +35,7 @@ pub(super) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Subcommand {
     Run(run::Args),
+    CatchUp(catch_up::Args),
     Tail(tail::Args),
     Show(show::Args),
     Verify(verify::Args),
@@ -69,6 +71,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     runtime.block_on(async {
         match &args.subcommand {
             Subcommand::Run(args) => run::run(args).await,
+            Subcommand::CatchUp(args) => catch_up::run(args).await,
             Subcommand::Tail(args) => tail::run(args).await,
             Subcommand::Show(args) => show::run(args).await,
             Subcommand::Verify(args) => verify::run(args).await,

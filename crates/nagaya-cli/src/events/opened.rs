@@ -1,11 +1,11 @@
 //! An event-sourced system, opened on its store.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use anyhow::{Context as _, bail};
 use nagaya_events::{Inspector, Processor, ProcessorOptions, Projection};
 use nagaya_server::System;
-use nagaya_tenancy::{Nagaya, Operator, Tenant};
+use nagaya_tenancy::{ChangeConsumer, Nagaya, Operator, Tenant, UnreadableChange};
 
 use super::SystemArgs;
 use crate::{serve, source, systems};
@@ -16,6 +16,8 @@ pub(super) struct Opened {
     pub(super) nagaya: Nagaya,
     /// What is built from its events, where the system has code for it.
     pub(super) projections: Vec<Arc<dyn Projection>>,
+    /// All that it derives from changes.
+    pub(super) consumers: Vec<Arc<dyn ChangeConsumer>>,
 }
 
 impl Opened {
@@ -32,9 +34,31 @@ impl Opened {
         Ok(Some((Opened::open_system(at, system).await?, projections)))
     }
 
+    /// The same for what is derived from changes, of events and of other items.
+    pub(super) async fn with_consumers(at: &SystemArgs) -> anyhow::Result<Option<Self>> {
+        let Some(system) = read_any_system(at)? else { return Ok(None) };
+        let opened = Opened::open_system(at, system).await?;
+        check_consumers(&opened.name, &opened.consumers)?;
+        Ok(Some(opened))
+    }
+
     async fn open_system(at: &SystemArgs, system: System) -> anyhow::Result<Self> {
         let nagaya = at.store.open_existing(&system).await?;
-        Ok(Opened { name: system.name, nagaya, projections: system.projections })
+        let consumers = system.consumers(&nagaya)?;
+        Ok(Opened { name: system.name, nagaya, projections: system.projections, consumers })
+    }
+
+    /// The records of streams that functions could not read, each with the consumer that has its note.
+    pub(super) async fn unreadable_changes(
+        &self,
+    ) -> anyhow::Result<BTreeMap<String, (&dyn ChangeConsumer, UnreadableChange)>> {
+        let mut found = BTreeMap::new();
+        for consumer in &self.consumers {
+            for change in consumer.subscription().unreadable().await? {
+                found.insert(change.id.clone(), (&**consumer, change));
+            }
+        }
+        Ok(found)
     }
 
     /// The kinds of aggregates that it has.
@@ -88,13 +112,24 @@ impl Opened {
 
 /// The system that is meant; `None` after showing what is wrong with its design.
 pub(super) fn read_system(at: &SystemArgs) -> anyhow::Result<Option<System>> {
-    let Some(system) = source::system(&at.system, at.store.kind.engine(), &at.store.resources())? else {
-        return Ok(None);
-    };
+    let Some(system) = read_any_system(at)? else { return Ok(None) };
     if system.design.aggregates.is_empty() {
         bail!("the design of {} has no aggregate, and therefore no events", system.name);
     }
     Ok(Some(system))
+}
+
+/// The same for what does not need events.
+pub(super) fn read_any_system(at: &SystemArgs) -> anyhow::Result<Option<System>> {
+    source::system(&at.system, at.store.kind.engine(), &at.store.resources())
+}
+
+/// Refuses a system that derives nothing from changes.
+pub(super) fn check_consumers(system: &str, consumers: &[Arc<dyn ChangeConsumer>]) -> anyhow::Result<()> {
+    if consumers.is_empty() {
+        bail!("{system} derives nothing from changes: that needs code, which a design does not have");
+    }
+    Ok(())
 }
 
 /// What a system builds from its events.

@@ -6,8 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use axum::{body, http::StatusCode};
-use lambda_http::{Body, Request, Response, service_fn};
+use axum::{
+    body,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+};
+use lambda_http::{Body, Request, RequestExt as _, Response, request::RequestContext, service_fn};
 use nagaya_events::refresh_generations;
 use nagaya_server::{Problem, RequestHandler, RevocationFollower, Server};
 use nagaya_tenancy::Nagaya;
@@ -48,24 +51,75 @@ async fn refresh_generations_once_a_second(nagaya: &Nagaya, looked: &Mutex<Optio
 }
 
 async fn answer(app: &RequestHandler, request: Request) -> Response<Body> {
-    let request = request.map(|body| match body {
-        Body::Text(text) => body::Body::from(text),
-        Body::Binary(bytes) => body::Body::from(bytes),
-        _ => body::Body::empty(),
-    });
-    let response = app.answer("", request).await;
+    let stage = stage_prefix(&request);
+    let response = app.answer_as_whole("", http_request(request, stage.as_deref())).await;
     let id = response.headers().get("x-request-id").and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned();
-    // A function sends a response as a whole, so an endless one is impossible.
-    if response.headers().get("content-type").is_some_and(|kind| kind == "text/event-stream") {
-        let detail = "A function cannot stream events; ask the server.";
-        return problem_response(&id, Problem::new(StatusCode::NOT_IMPLEMENTED, "not_here", detail)).await;
-    }
     match to_lambda_response(response).await {
-        Some(response) => response,
+        Some(mut response) => {
+            add_prefix(response.headers_mut(), stage.as_deref());
+            response
+        }
         None => {
             let detail = "The response is larger than a function can send; ask for less at a time.";
             problem_response(&id, Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "answer_too_large", detail)).await
         }
+    }
+}
+
+/// The stage in the path of a request, such as `/prod`. Clients call it there; the routes of the system begin after it.
+fn stage_prefix(request: &Request) -> Option<String> {
+    let context = request.request_context_ref();
+    let stage = match context {
+        Some(RequestContext::ApiGatewayV1(context)) => context.stage.as_deref(),
+        Some(RequestContext::ApiGatewayV2(context)) => context.stage.as_deref(),
+        _ => None,
+    };
+    let prefix = format!("/{}", stage.filter(|stage| !stage.is_empty() && *stage != "$default")?);
+    // A REST API leaves the stage out of the path and tells of it in the context; an HTTP API has it in the path. A domain
+    // of one's own may leave it out of both.
+    let called = match context {
+        Some(RequestContext::ApiGatewayV1(context)) => context.path.as_deref().unwrap_or_default(),
+        _ => request.raw_http_path(),
+    };
+    let is_below = called.strip_prefix(&prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    is_below.then_some(prefix)
+}
+
+/// The request of a client, with the id of its invocation.
+fn http_request(request: Request, stage: Option<&str>) -> axum::extract::Request {
+    // Without what the runtime makes of the stage.
+    let raw = request.raw_http_path();
+    let is_rest = matches!(request.request_context_ref(), Some(RequestContext::ApiGatewayV1(_)));
+    let path = stage.filter(|_| !is_rest).and_then(|stage| raw.strip_prefix(stage)).unwrap_or(raw);
+    let path = if path.is_empty() { "/" } else { path };
+    let target = match request.uri().query() {
+        Some(query) => format!("{path}?{query}"),
+        None => path.to_owned(),
+    };
+    let id = request.lambda_context_ref().map(|context| context.request_id.clone());
+    let mut request = request.map(|body| match body {
+        Body::Text(text) => body::Body::from(text),
+        Body::Binary(bytes) => body::Body::from(bytes),
+        _ => body::Body::empty(),
+    });
+    // A target that is not one is left as it is, and answered as such.
+    if let Ok(target) = target.parse() {
+        *request.uri_mut() = target;
+    }
+    // A caller's own id has precedence, as on a server. The runtime has put the trace into its header.
+    if let Some(Ok(id)) = id.map(HeaderValue::try_from) {
+        request.headers_mut().entry("x-request-id").or_insert(id);
+    }
+    request
+}
+
+/// Puts the stage before the path of `Location`.
+fn add_prefix(headers: &mut HeaderMap, stage: Option<&str>) {
+    let Some(location) = headers.get(header::LOCATION).and_then(|location| location.to_str().ok()) else { return };
+    if let Some(stage) = stage.filter(|_| location.starts_with('/'))
+        && let Ok(location) = HeaderValue::try_from(format!("{stage}{location}"))
+    {
+        headers.insert(header::LOCATION, location);
     }
 }
 

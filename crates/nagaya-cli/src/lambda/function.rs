@@ -1,7 +1,7 @@
 //! From the name of a handler to a function that runs.
 
 use anyhow::{Context as _, bail};
-use nagaya_server::{Claims, Issuer, Limits, RevocationFollower, Server, System, Verifier, observe};
+use nagaya_server::{Claims, Issuer, RevocationFollower, Server, System, Verifier};
 use nagaya_store::Clock;
 use nagaya_tenancy::Nagaya;
 
@@ -9,7 +9,7 @@ use super::{Args, api, stream};
 use crate::{
     Outcome,
     key_file::KeyKind,
-    serve::{Audiences, CURSOR_KEY, KeyFiles, KeySource, Tables},
+    serve::{AUDIT_KEY, Audiences, CURSOR_KEY, KeyFiles, KeySource, Tables},
     source,
     systems::Resources,
 };
@@ -34,12 +34,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     if std::env::var_os("AWS_LAMBDA_RUNTIME_API").is_none() {
         bail!("AWS_LAMBDA_RUNTIME_API is not set: this runs inside of AWS Lambda; elsewhere use `nagaya serve {name}`");
     }
-    if let Function::Api = function {
-        check(args)?;
-    }
+    check(args, &function)?;
     // A function gets one request at a time.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let _logs = observe::init(observe::LogFormat::Json, &args.log)?;
+    // Between requests the process is stopped: a line that waits might never be written.
+    args.logs.init_unbuffered()?;
     runtime.block_on(async {
         let (store, files) = (args.store.open().await?, KeyFiles::created_with_store(args.store.kind));
         let nagaya = args.store.open_system(&system, store, &Tables::Require { creates: false }, files).await?;
@@ -48,42 +47,57 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
                 let (server, follower) = server(args, system, nagaya.clone()).await?;
                 api::run(server, nagaya, follower).await
             }
-            Function::Stream => stream::run(&nagaya, system).await,
+            Function::Stream => stream::run(&nagaya, &system).await,
         }
     })?;
     Ok(Outcome::Fine)
 }
 
-/// Refuses what the function of the API needs and does not have.
-fn check(args: &Args) -> anyhow::Result<()> {
-    if args.issuer.is_none() {
-        bail!(
-            "tokens of the local issuer are for development and are not accepted on Lambda. Name the issuer of your tokens \
-             with NAGAYA_ISSUER and NAGAYA_AUDIENCE"
-        );
+/// Refuses to start without what the function needs. Nothing is created: the file system of a function is read-only, and each
+/// instance has one of its own.
+fn check(args: &Args, function: &Function) -> anyhow::Result<()> {
+    let is_missing = |kind| -> anyhow::Result<bool> {
+        let source = args.store.key_source(kind)?;
+        Ok(args.store.kind.is_in_cloud() && matches!(source, KeySource::File(file) if !file.exists()))
+    };
+    if let Function::Api = function {
+        if args.api.issuer.is_none() {
+            bail!(
+                "tokens of the local issuer are for development and are not accepted on Lambda. Name the issuer of your \
+                 tokens with NAGAYA_ISSUER and NAGAYA_AUDIENCE"
+            );
+        }
+        args.api.cors()?;
+        if is_missing(KeyKind::Cursor)? {
+            bail!("{CURSOR_KEY} is not set: without it, each instance refuses the cursors of the others");
+        }
     }
-    let cursor_keys = args.store.key_source(KeyKind::Cursor)?;
-    if args.store.kind.is_in_cloud() && matches!(cursor_keys, KeySource::File(file) if !file.exists()) {
-        bail!("{CURSOR_KEY} is not set: without it, each instance refuses the cursors of the others");
+    if is_missing(KeyKind::Audit)? {
+        bail!(
+            "{AUDIT_KEY} is not set: the operator log is chained with it, and all functions and servers need the same one"
+        );
     }
     Ok(())
 }
 
 /// A server with the system at its root, and what keeps its revocations up to date.
 async fn server(args: &Args, system: System, nagaya: Nagaya) -> anyhow::Result<(Server, Option<RevocationFollower>)> {
-    let mut verifier = args.tokens.apply(Verifier::new(Claims::from_design(&system.design), Clock::system()));
-    if let Some(issuer) = &args.issuer {
-        let (issuer, audiences) = (Issuer::remote(issuer)?, Audiences::parse(&args.audience, &[&system.name])?);
+    let api = &args.api;
+    let mut verifier = api.tokens.apply(Verifier::new(Claims::from_design(&system.design), Clock::system()));
+    if let Some(issuer) = &api.issuer {
+        let (issuer, audiences) = (Issuer::remote(issuer)?, Audiences::parse(&api.audience, &[&system.name])?);
         for audience in audiences.of(&system.name) {
             verifier = verifier.trust(&issuer, audience)?;
         }
     }
-    let (revocations, follower) = args.tokens.revocations(&args.store, &nagaya, &system.name).await?;
+    let (revocations, follower) = api.tokens.revocations(&args.store, &nagaya, &system.name).await?;
     let verifier = verifier.revocations(&revocations);
     verifier.fetch_keys().await;
-    let mut server = Server::new(Limits::default());
+    let mut server = Server::new(args.limits.within(None));
+    server.cors(api.cors()?);
+    server.slow_request(args.limits.slow_request);
     // The gateway tells the caller's address.
-    server.trusted_proxies(1);
+    server.trusted_proxies(api.trusted_proxies.unwrap_or(1));
     server.mount("", system, nagaya, verifier);
     Ok((server, follower))
 }

@@ -9,13 +9,14 @@ mod stream;
 
 use super::{
     Outcome,
-    serve::{PlanArgs, StoreArgs, TokenArgs},
+    serve::{ApiArgs, Limits, LogArgs, PlanArgs, StoreArgs},
 };
 
 /// Run a system as a function of AWS Lambda
 ///
-/// `SYSTEM.api` answers the requests of an API Gateway or a load balancer. `SYSTEM.stream` reads the stream of the table
-/// with the events, and keeps the projections up to date. Lambda starts it without arguments and names the handler.
+/// `SYSTEM.api` answers the requests of an API Gateway or a load balancer. `SYSTEM.stream` gets the changes of a table from its
+/// stream, and keeps projections, counts and search indexes up to date. Lambda starts it without arguments and names the
+/// handler. The settings are those of `nagaya serve`, as variables.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  nagaya lambda todo.api --store dynamodb      with AWS_LAMBDA_RUNTIME_API, as Lambda sets it\n\n\
@@ -27,19 +28,14 @@ pub(super) struct Args {
     handler: String,
     #[command(flatten)]
     store: StoreArgs,
-    /// The issuer of the tokens; `SYSTEM.api` needs it
-    #[arg(long, value_name = "URL", env = "NAGAYA_ISSUER", requires = "audience")]
-    issuer: Option<String>,
-    /// The audience that tokens of that issuer must have
-    #[arg(long, value_name = "NAME", env = "NAGAYA_AUDIENCE", value_delimiter = ',')]
-    audience: Vec<String>,
     #[command(flatten)]
-    tokens: TokenArgs,
+    api: ApiArgs,
+    #[command(flatten)]
+    limits: Limits,
+    #[command(flatten)]
+    logs: LogArgs,
     #[command(flatten)]
     plans: PlanArgs,
-    /// What is logged, such as `info` or `nagaya=debug`
-    #[arg(long, value_name = "FILTER", default_value = "info", env = "NAGAYA_LOG")]
-    log: String,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
@@ -47,8 +43,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Outcome> {
     return function::run(args);
     #[cfg(not(feature = "lambda"))]
     {
-        let Args { handler, store, issuer, audience, tokens, plans, log } = args;
-        let _ = (store, issuer, audience, tokens, plans, log);
+        let Args { handler, store, api, limits, logs, plans } = args;
+        let _ = (store, api, limits, logs, plans);
         anyhow::bail!("this build cannot run `{handler}` as a function; build with `--features lambda`");
     }
 }

@@ -3,10 +3,10 @@
 use anyhow::{Context as _, anyhow};
 use futures_util::{StreamExt as _, stream};
 use indicatif::ProgressBar;
-use nagaya_events::{Processor, ProcessorOptions, refresh_generations};
+use nagaya_events::refresh_generations;
 use nagaya_seed::{SeedContext, SeededItem, Seeder};
 use nagaya_server::System;
-use nagaya_tenancy::{Nagaya, Tenant};
+use nagaya_tenancy::{Nagaya, Tenant, process_pending};
 
 use super::report::EntityReport;
 
@@ -42,25 +42,15 @@ pub(super) async fn run(
     Ok(filled)
 }
 
-/// Builds what the system derives from events and other changes. Gives how many events could not be applied.
+/// How often a page of changes is tried.
+const RETRIES: u32 = 10;
+
+/// Builds what the system derives from events and other changes. Gives how much could not be built.
 pub(super) async fn build(nagaya: &Nagaya, system: &System) -> anyhow::Result<usize> {
     let mut parked = 0;
     refresh_generations(nagaya).await?;
-    for projection in &system.projections {
-        let options = ProcessorOptions::default();
-        let batch = options.batch;
-        let processor = Processor::new(nagaya, projection.clone(), options)?;
-        loop {
-            let step = processor.step().await?;
-            parked += step.parked_aggregates;
-            // Changes other than events are read again next time, unless they fill a batch.
-            if step.events == 0 && step.read < batch {
-                break;
-            }
-        }
-    }
-    if let Some(catch_up) = system.catch_up {
-        catch_up(nagaya).await?;
+    for consumer in system.consumers(nagaya)? {
+        parked += process_pending(&*consumer, RETRIES).await.map_err(|error| anyhow!(error))?;
     }
     Ok(parked)
 }

@@ -16,6 +16,9 @@ pub(crate) const CURSOR_KEY: &str = "NAGAYA_CURSOR_KEY";
 /// The variable with the keys of the operator log.
 pub(crate) const AUDIT_KEY: &str = "NAGAYA_AUDIT_KEY";
 
+/// The variable with the keys of the names in logs.
+const LOG_KEY: &str = "NAGAYA_LOG_KEY";
+
 /// What to do about key files that are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyFiles {
@@ -49,7 +52,7 @@ impl StoreArgs {
         let given = match kind {
             KeyKind::Cursor => keys_in_variable(CURSOR_KEY)?,
             KeyKind::Audit => self.audit_keys_in_variables()?,
-            KeyKind::Log => None,
+            KeyKind::Log => keys_in_variable(LOG_KEY)?,
         };
         Ok(match given {
             Some(keys) => KeySource::Given(keys),

@@ -70,6 +70,9 @@ pub(crate) struct Limits {
     /// Maximum number of refused tokens per minute of one client address
     #[arg(long, value_name = "N", default_value = "300", env = "NAGAYA_MAX_FAILED_TOKENS")]
     max_failed_tokens: NonZeroU32,
+    /// Seconds after which a request is logged as slow
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds, env = "NAGAYA_SLOW_REQUEST")]
+    pub(crate) slow_request: Duration,
 }
 
 /// The rate of one tenant.
@@ -137,9 +140,6 @@ pub(super) struct ShutdownArgs {
         env = "NAGAYA_STORE_FAILURE_TIMEOUT"
     )]
     pub(super) store_failure_timeout: Duration,
-    /// Seconds after which a request is logged as slow
-    #[arg(long, help_heading = "Limits", value_name = "SECONDS", default_value = "1", value_parser = parse_seconds, env = "NAGAYA_SLOW_REQUEST")]
-    pub(super) slow_request: Duration,
 }
 
 /// What happens when the store fails.

@@ -51,11 +51,11 @@ pub(super) async fn listen(args: &Args) -> anyhow::Result<Outcome> {
     // before anything is created.
     let built_in = args.systems.iter().all(|name| systems::design_text(name).is_some());
     // The audiences may be wrong too.
-    let early = (built_in && args.network.issuer.is_none()).then(|| open(&args.store));
+    let early = (built_in && args.network.api.issuer.is_none()).then(|| open(&args.store));
     let Some(systems) = chosen(args)? else { return Ok(Outcome::FoundProblem) };
     let audiences = audiences(args, &systems)?;
     let opening = early.unwrap_or_else(|| open(&args.store));
-    let remote = args.network.issuer.as_deref().map(Issuer::remote).transpose()?;
+    let remote = args.network.api.issuer.as_deref().map(Issuer::remote).transpose()?;
 
     let mut server = server(args, file_handles)?;
     server.started(began);
@@ -103,7 +103,7 @@ async fn mount(
     for (given, system) in systems {
         let nagaya = args.store.open_system(&system, Arc::clone(&store), &args.tables(), KeyFiles::Create).await?;
         let mount = if alone { String::new() } else { format!("/{}", system.name) };
-        let (revocations, follower) = args.network.tokens.revocations(&args.store, &nagaya, &system.name).await?;
+        let (revocations, follower) = args.network.api.tokens.revocations(&args.store, &nagaya, &system.name).await?;
         if let Some(follower) = follower {
             tokio::spawn(follower.follow());
         }
@@ -165,10 +165,10 @@ fn server(args: &Args, file_handles: Option<u64>) -> anyhow::Result<Server> {
         limits.connections_per_address = usize::MAX;
     }
     let mut server = Server::new(limits);
-    server.cors(args.network.cors()?);
+    server.cors(args.network.api.cors()?);
     server.trusted_proxies(args.network.trusted_proxies());
     server.shutdown_delay(args.ending.shutdown_delay(args.network.address()));
-    server.slow_request(args.ending.slow_request);
+    server.slow_request(args.limits.slow_request);
     Ok(server)
 }
 
@@ -189,8 +189,8 @@ fn issuer(args: &Args, url: &str) -> anyhow::Result<Option<Arc<LocalIssuer>>> {
 /// The audiences of the systems, if there is a remote issuer.
 fn audiences(args: &Args, systems: &[(String, System)]) -> anyhow::Result<Audiences> {
     let names: Vec<_> = systems.iter().map(|(_, system)| system.name.as_str()).collect();
-    match args.network.issuer {
-        Some(_) => Audiences::parse(&args.network.audience, &names),
+    match args.network.api.issuer {
+        Some(_) => Audiences::parse(&args.network.api.audience, &names),
         None => Ok(Audiences::default()),
     }
 }
@@ -205,7 +205,8 @@ struct Trusted<'a> {
 
 /// Whose tokens a system accepts: of the local issuer those for the system, of the other one those for its audiences.
 fn verifier(args: &Args, system: &System, trusted: &Trusted<'_>) -> Result<Verifier, IssuerError> {
-    let mut verifier = args.network.tokens.apply(Verifier::new(Claims::from_design(&system.design), Clock::system()));
+    let mut verifier =
+        args.network.api.tokens.apply(Verifier::new(Claims::from_design(&system.design), Clock::system()));
     if let Some(local) = trusted.local {
         verifier = verifier.trust(&Issuer::local(local), &system.name)?;
     }

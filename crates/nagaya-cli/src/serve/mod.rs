@@ -20,17 +20,18 @@ use clap::{ValueEnum, builder::FalseyValueParser};
 use nagaya_server::observe;
 use nagaya_tenancy::DEFAULT_AUDIT_RETENTION_DAYS;
 
-use self::limits::{Limits, ShutdownArgs};
+use self::limits::ShutdownArgs;
 pub(super) use self::{
     directory::EmbeddedStoreArgs,
     existing::operator,
     keys::{AUDIT_KEY, CURSOR_KEY, KeyFiles, KeySource},
+    limits::Limits,
     listen::stop_signal,
-    network::Network,
+    network::{ApiArgs, Network},
     opened_store::OpenedStore,
     plans::PlanArgs,
     store_args::Tables,
-    tokens::{Audiences, TokenAgeArgs, TokenArgs},
+    tokens::{Audiences, TokenAgeArgs},
 };
 use super::{Outcome, tables::KmsKey};
 
@@ -136,6 +137,12 @@ impl LogArgs {
     /// Starts logging, until the result is dropped.
     pub(super) fn init(&self) -> anyhow::Result<observe::LogGuard> {
         Ok(observe::init(self.format(), &self.log)?)
+    }
+
+    /// The same without a thread: each line is written at once.
+    #[cfg(feature = "lambda")]
+    pub(super) fn init_unbuffered(&self) -> anyhow::Result<()> {
+        Ok(observe::init_unbuffered(self.format(), &self.log)?)
     }
 
     /// The format of logs.

@@ -43,6 +43,13 @@ pub(crate) struct Network {
     /// A proxy in front does TLS: listen without it
     #[arg(long, env = "NAGAYA_BEHIND_PROXY", value_parser = FalseyValueParser::new())]
     pub(crate) behind_proxy: bool,
+    #[command(flatten)]
+    pub(crate) api: ApiArgs,
+}
+
+/// Who may call, and from where. It holds for functions too.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ApiArgs {
     /// The issuer of the tokens, in place of the local one. There is one: items name users by `sub` alone
     #[arg(long, value_name = "URL", env = "NAGAYA_ISSUER", requires = "audience")]
     pub(crate) issuer: Option<String>,
@@ -56,11 +63,19 @@ pub(crate) struct Network {
     /// Let pages of these origins send cookies; tokens in headers do not need it
     #[arg(long, env = "NAGAYA_CORS_CREDENTIALS", value_parser = FalseyValueParser::new(), requires = "cors_origins")]
     pub(crate) cors_credentials: bool,
-    /// How many proxies in front add to `X-Forwarded-For`, to find the caller's address; by default 1 with --behind-proxy, else 0
+    /// How many proxies in front add to `X-Forwarded-For`, to find the caller's address; by default 1 with --behind-proxy and
+    /// on AWS Lambda, else 0
     #[arg(long, value_name = "N", env = "NAGAYA_TRUSTED_PROXIES")]
-    trusted_proxies: Option<usize>,
+    pub(crate) trusted_proxies: Option<usize>,
     #[command(flatten)]
     pub(crate) tokens: TokenArgs,
+}
+
+impl ApiArgs {
+    /// The origins whose pages may call.
+    pub(crate) fn cors(&self) -> Result<Cors, BadOrigin> {
+        Ok(Cors::new(&self.cors_origins)?.allow_credentials(self.cors_credentials))
+    }
 }
 
 impl Network {
@@ -71,7 +86,7 @@ impl Network {
 
     /// How many proxies add to `X-Forwarded-For`. Without them, all clients of a proxy would share its address and its limits.
     pub(crate) fn trusted_proxies(&self) -> usize {
-        self.trusted_proxies.unwrap_or(usize::from(self.behind_proxy))
+        self.api.trusted_proxies.unwrap_or(usize::from(self.behind_proxy))
     }
 
     fn is_loopback(&self) -> bool {
@@ -80,7 +95,7 @@ impl Network {
 
     /// Whether what is for development is off.
     pub(crate) fn is_production(&self) -> bool {
-        self.production || self.issuer.is_some() || !self.is_loopback()
+        self.production || self.api.issuer.is_some() || !self.is_loopback()
     }
 
     /// Refuses settings that are not safe together.
@@ -88,7 +103,7 @@ impl Network {
         if let Some(url) = &self.public_url {
             LocalIssuer::check_url(url)?;
         }
-        if self.is_production() && self.issuer.is_none() {
+        if self.is_production() && self.api.issuer.is_none() {
             let (why, instead) = match (self.is_loopback(), self.production) {
                 (true, _) => ("--production".to_owned(), "leave --production out"),
                 (false, false) => (format!("others can reach {}", self.listen.ip()), "listen on 127.0.0.1"),
@@ -136,11 +151,6 @@ impl Network {
     /// The address of health, readiness and metrics, if one was chosen.
     pub(crate) fn admin_address(&self) -> Option<SocketAddr> {
         self.admin_listen
-    }
-
-    /// The origins whose pages may call.
-    pub(crate) fn cors(&self) -> Result<Cors, BadOrigin> {
-        Ok(Cors::new(&self.cors_origins)?.allow_credentials(self.cors_credentials))
     }
 
     /// The URL of the server that listens on this address.

@@ -7,6 +7,7 @@
 mod advance;
 mod batch;
 mod checkpoint;
+mod consumer;
 mod measure;
 mod retry;
 
@@ -19,8 +20,8 @@ use std::{
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use nagaya_tenancy::{
-    ChangeSource, ItemChange, Nagaya, Operator, Principal, Subscription, SubscriptionOptions, SubscriptionStatus,
-    Tenant,
+    ChangeSource, ItemChange, Nagaya, Operator, Principal, ProcessedPage, Subscription, SubscriptionOptions,
+    SubscriptionStatus, Tenant, process_page,
 };
 use tokio::{sync::Notify, task::JoinSet};
 
@@ -174,18 +175,9 @@ impl Processor {
     /// Reads a page of changes, and applies them.
     pub fn step(&self) -> BoxFuture<'_, Result<StepReport, Error>> {
         Box::pin(async move {
-            let mut page = self.subscription.next_page().await?;
-            let step = if page.gap {
-                // The changes are lost, but not the events.
-                self.catch_up().await?
-            } else {
-                let aggregates = self.by_aggregate(std::mem::take(&mut page.changes));
-                // An unreadable event counts as one.
-                let events = aggregates.values().map(|events| events.len().max(1)).sum();
-                StepReport { read: page.read, events, parked_aggregates: self.apply_all(aggregates).await? }
-            };
-            self.subscription.acknowledge(page, step.events > 0).await?;
-            Ok(step)
+            let ProcessedPage { read, relevant, parked, .. } =
+                process_page(self).await.map_err(consumer::step_error)?;
+            Ok(StepReport { read, events: relevant, parked_aggregates: parked })
         })
     }
 

@@ -1,9 +1,10 @@
 //! The list is kept up to date with the events.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use nagaya_store::{Item, Key, Write};
-use nagaya_testing::InstrumentedStore;
+use nagaya_store::{Error, Item, Key, Write};
+use nagaya_tenancy::ChangeConsumer as _;
+use nagaya_testing::{Call, Fault, InstrumentedStore};
 
 use crate::{
     app::{App, EVENTS_TABLE, create, id, rename},
@@ -52,6 +53,57 @@ async fn completing_takes_a_todo_out_of_the_active_index_and_reopening_puts_it_b
         app.project_all().await;
         assert_eq!(app.listed().await, [line]);
     }
+}
+
+/// Proves T10.
+#[tokio::test]
+async fn an_aggregate_that_cannot_be_written_now_is_named_and_the_others_are_applied() {
+    let app = App::new().await;
+    let store = InstrumentedStore::new(Arc::clone(&app.engine) as _);
+    let on_store = app.on_store(Arc::clone(&store) as _);
+    let processor = on_store.processor();
+    processor.step().await.expect("there is nothing yet");
+    for n in 1..=40 {
+        app.execute_all(n, [create("a")]).await;
+    }
+    app.execute_all(7, [rename("b")]).await;
+    let page = processor.subscription().next_page().await.expect("a page");
+    store.take(|_| true);
+    let expected = page
+        .changes
+        .iter()
+        .position(|change| change.new.as_ref().is_some_and(|event| event.text("aggregateId") == Some(&id(7))));
+    let of_seventh =
+        |call: &Call| call.writes().iter().any(|write| format!("{write:?}").contains(&format!("TODO#{}", id(7))));
+    let fault = store.inject(Fault::fail_before(|| Error::unavailable("throttled")).matching(of_seventh));
+
+    let processed = processor.process(page.changes.clone()).await;
+    let failed: Vec<_> = processed.failed.iter().map(|failed| Some(failed.position)).collect();
+    assert_eq!((processed.relevant, failed), (41, vec![expected]));
+    assert_eq!(app.listed().await.len(), 39);
+    // The same changes once more.
+    fault.remove();
+    store.take_writes();
+    assert!(processor.process(page.changes).await.failed.is_empty());
+    assert_eq!(app.listed().await.len(), 40);
+    assert_eq!(store.take_writes().len(), 2, "an item and a checkpoint");
+}
+
+#[tokio::test]
+async fn the_changes_of_many_aggregates_are_applied_in_few_writes() {
+    let app = App::new().await;
+    let store = InstrumentedStore::new(Arc::clone(&app.engine) as _);
+    let processor = app.on_store(Arc::clone(&store) as _).processor();
+    processor.step().await.expect("there is nothing yet");
+    for n in 1..=100 {
+        app.execute_all(n, [create("a")]).await;
+    }
+    let page = processor.subscription().next_page().await.expect("a page");
+    store.take(|_| true);
+    assert!(processor.process(page.changes).await.failed.is_empty());
+    let writes = store.take(Call::is_write).len();
+    assert!(writes < 10, "{writes} writes");
+    assert_eq!(app.listed().await.len(), 100);
 }
 
 /// Proves the catching-up part of T10.

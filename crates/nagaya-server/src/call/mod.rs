@@ -69,6 +69,8 @@ pub struct RequestOrigin {
     pub correlation: Arc<str>,
     /// What caused the request, if the caller says so.
     pub causation: Option<Arc<str>>,
+    /// The id of the trace that it belongs to, if a load balancer, a gateway or AWS Lambda says so.
+    pub trace: Option<Arc<str>>,
     /// The address that it came from.
     pub address: Option<Arc<str>>,
 }

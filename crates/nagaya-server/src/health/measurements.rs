@@ -7,7 +7,7 @@ use nagaya_tenancy::Nagaya;
 use tokio::{sync::Mutex, time::Instant};
 
 use super::Health;
-use crate::{Extension, System, observe::TARGET};
+use crate::{Extension, System, observe::TARGET, server::Consumers};
 
 /// How long measurements are reused: a system may have to call its store for them.
 const CACHE_TIME: Duration = Duration::from_secs(5);
@@ -19,6 +19,7 @@ pub(super) struct SystemMeasurements {
     system: String,
     extension: Arc<dyn Extension>,
     nagaya: Nagaya,
+    consumers: Consumers,
     /// The last measurements, and when they were taken.
     last: Mutex<Option<(Instant, Vec<Measurement>)>>,
 }
@@ -30,9 +31,9 @@ impl fmt::Debug for SystemMeasurements {
 }
 
 impl SystemMeasurements {
-    pub(super) fn new(system: &System, nagaya: &Nagaya) -> Self {
-        let (extension, nagaya) = (Arc::clone(&system.extension), nagaya.clone());
-        SystemMeasurements { system: system.name.clone(), extension, nagaya, last: Mutex::new(None) }
+    pub(super) fn new(system: &System, nagaya: &Nagaya, consumers: &Consumers) -> Self {
+        let (extension, nagaya, consumers) = (Arc::clone(&system.extension), nagaya.clone(), Arc::clone(consumers));
+        SystemMeasurements { system: system.name.clone(), extension, nagaya, consumers, last: Mutex::new(None) }
     }
 
     async fn get(&self) -> Vec<Measurement> {
@@ -43,7 +44,7 @@ impl SystemMeasurements {
             *last = Some((at, before.clone()));
             return before;
         }
-        let now = match tokio::time::timeout(TIMEOUT, self.extension.measurements(&self.nagaya)).await {
+        let now = match tokio::time::timeout(TIMEOUT, self.measure()).await {
             Ok(measured) => measured.into_iter().map(|each| each.label("system", self.system.as_str())).collect(),
             // Old measurements are better than none; a store that does not answer is reported elsewhere.
             Err(_elapsed) => {
@@ -53,6 +54,14 @@ impl SystemMeasurements {
         };
         *last = Some((Instant::now(), now.clone()));
         now
+    }
+
+    async fn measure(&self) -> Vec<Measurement> {
+        let mut measured = self.extension.measurements(&self.nagaya).await;
+        for consumer in &*self.consumers {
+            measured.extend(consumer.measurements(self.nagaya.clock().millis()).await);
+        }
+        measured
     }
 }
 

@@ -25,6 +25,7 @@ use crate::{
     identity::Verifier,
     limits::SystemLimits,
     observe::{SystemCounters, TARGET},
+    server::Consumers,
 };
 
 /// How long a store may take to answer.
@@ -61,13 +62,12 @@ impl Health {
         mount: &Arc<str>,
         system: &System,
         nagaya: &Nagaya,
-        verifier: &Arc<Verifier>,
-        limits: &Arc<SystemLimits>,
+        (verifier, limits, consumers): (&Arc<Verifier>, &Arc<SystemLimits>, &Consumers),
     ) {
         let mut systems = self.systems.write().unwrap_or_else(PoisonError::into_inner);
         let former = systems.iter().position(|each| each.mount == *mount).map(|at| systems.swap_remove(at));
         let earlier_breaches = former.map_or(0, |former| former.breaches());
-        let measurements = Arc::new(measurements::SystemMeasurements::new(system, nagaya));
+        let measurements = Arc::new(measurements::SystemMeasurements::new(system, nagaya, consumers));
         let (mount, system, verifier) = (Arc::clone(mount), system.name.clone(), Arc::clone(verifier));
         systems.push(MonitoredSystem {
             mount,

@@ -35,6 +35,7 @@ macro_rules! line {
                 request = &*origin.request,
                 correlation = &*origin.correlation,
                 causation = origin.causation.as_deref(),
+                trace = origin.trace.as_deref(),
                 code = log.code.get().map(|code| &**code),
             );
         }

@@ -16,6 +16,8 @@ pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 pub(crate) const CORRELATION_ID: HeaderName = HeaderName::from_static("x-correlation-id");
 /// The header with the id of what caused a request.
 pub(crate) const CAUSATION_ID: HeaderName = HeaderName::from_static("x-causation-id");
+/// The header with the trace of AWS X-Ray. Load balancers and gateways of AWS add it.
+pub(crate) const TRACE_ID: HeaderName = HeaderName::from_static("x-amzn-trace-id");
 /// The header in which proxies report the address of the client.
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
@@ -25,6 +27,7 @@ pub(super) fn origin(peer: &Arc<str>, trusted_proxies: usize, headers: &HeaderMa
     RequestOrigin {
         correlation: given(headers, &CORRELATION_ID).map_or_else(|| Arc::clone(&request), Into::into),
         causation: given(headers, &CAUSATION_ID).map(Into::into),
+        trace: trace(headers).map(Into::into),
         address: Some(forwarded(trusted_proxies, headers).unwrap_or_else(|| Arc::clone(peer))),
         request,
     }
@@ -33,8 +36,19 @@ pub(super) fn origin(peer: &Arc<str>, trusted_proxies: usize, headers: &HeaderMa
 /// An id from the caller, if it is well-formed: it goes into logs, headers and stored items unchanged.
 fn given<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     let id = headers.get(name)?.to_str().ok()?;
+    is_id(id).then_some(id)
+}
+
+/// The id of the trace, in `Root=1-67891233-abcdef012345678912345678;Parent=…;Sampled=1`.
+fn trace(headers: &HeaderMap) -> Option<&str> {
+    let parts = headers.get(TRACE_ID)?.to_str().ok()?.split(';');
+    let root = parts.filter_map(|part| part.trim().strip_prefix("Root=")).next()?;
+    is_id(root).then_some(root)
+}
+
+fn is_id(id: &str) -> bool {
     let fits = |letter: u8| letter.is_ascii_alphanumeric() || b"._:-".contains(&letter);
-    ((1..=128).contains(&id.len()) && id.bytes().all(fits)).then_some(id)
+    (1..=128).contains(&id.len()) && id.bytes().all(fits)
 }
 
 /// A new ULID. It has to be unique, not hard to guess, so the generator of the thread is enough.
@@ -102,6 +116,20 @@ mod tests {
         assert_eq!((&*found.request, &*found.correlation, found.causation.as_deref()), ("r", "c", Some("d")));
         let found = origin(&"::1".into(), 0, &headers(&[(&CORRELATION_ID, "a b"), (&CAUSATION_ID, "")]));
         assert_eq!((found.correlation, found.causation), (found.request, None));
+    }
+
+    #[test]
+    fn the_root_of_a_trace_is_its_id() {
+        let check = |header: &str, expected: Option<&str>| {
+            let found = origin(&"::1".into(), 0, &headers(&[(&TRACE_ID, header)]));
+            assert_eq!(found.trace.as_deref(), expected, "{header}");
+        };
+        let root = "1-67891233-abcdef012345678912345678";
+        check(&format!("Root={root}"), Some(root));
+        check(&format!("Self=1-2-3; Root={root};Parent=53995c3f42cd8ad8;Sampled=1"), Some(root));
+        check("Parent=53995c3f42cd8ad8", None);
+        check("Root=ann@example.com", None);
+        check("Root=", None);
     }
 
     #[test]

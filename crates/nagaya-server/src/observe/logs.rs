@@ -77,6 +77,16 @@ pub fn init(format: LogFormat, filter: &str) -> Result<LogGuard, BadFilter> {
     Ok(LogGuard { _writer: guard })
 }
 
+/// The same without a thread of its own: each line is written before the call that logs it returns. For processes that are
+/// stopped between requests, such as functions of AWS Lambda.
+pub fn init_unbuffered(format: LogFormat, filter: &str) -> Result<(), BadFilter> {
+    if tracing::subscriber::set_global_default(subscriber(format, filter, std::io::stderr)?).is_ok() {
+        std::panic::set_hook(Box::new(panicked));
+        log_bridge::install();
+    }
+    Ok(())
+}
+
 /// The subscriber that writes log lines, for programs that start the log themselves.
 pub fn subscriber<W>(format: LogFormat, filter: &str, writer: W) -> Result<Box<dyn Subscriber + Send + Sync>, BadFilter>
 where

@@ -29,12 +29,12 @@ use axum::{
     response::Response,
 };
 
-pub use self::logs::{BadFilter, LogFormat, LogGuard, init, subscriber};
+pub use self::logs::{BadFilter, LogFormat, LogGuard, init, init_unbuffered, subscriber};
 use nagaya_tenancy::Nagaya;
 
 use self::stream::LoggedStream;
 pub(crate) use self::{
-    ids::{CAUSATION_ID, CORRELATION_ID, REQUEST_ID},
+    ids::{CAUSATION_ID, CORRELATION_ID, REQUEST_ID, TRACE_ID},
     logs::last_panic,
     metrics::{CONTENT_TYPE as METRICS_TYPE, Gauges, Metrics, Rejection, RouteMetrics, SystemCounters},
     process::measurements as process_measurements,
@@ -157,6 +157,10 @@ impl ObservedRequest {
         // An id has only characters that a header can have.
         if let Ok(id) = HeaderValue::from_str(&self.log.origin.request) {
             headers.insert(REQUEST_ID, id);
+        }
+        let trace = self.log.origin.trace.as_ref().map(|trace| HeaderValue::from_str(&format!("Root={trace}")));
+        if let Some(Ok(trace)) = trace {
+            headers.insert(TRACE_ID, trace);
         }
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         response

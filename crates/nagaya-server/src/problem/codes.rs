@@ -156,6 +156,11 @@ table! {
             "The server failed.",
             "Look up `requestId` in the log of the server.";
     }
+    NOT_IMPLEMENTED {
+        NOT_HERE "not_here" false,
+            "The answer is a stream, and this process sends answers as a whole, such as a function of AWS Lambda.",
+            "Ask a server, or read the list again.";
+    }
     SERVICE_UNAVAILABLE {
         BUSY "busy" true,
             "The store is busy.",

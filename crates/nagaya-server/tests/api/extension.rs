@@ -201,6 +201,37 @@ fn a_stream_is_delivered_before_it_ends() {
     server.anonymous_client().get("/v1/news").expect_problem(401, "no_token");
 }
 
+/// A stream whose handler must not run.
+struct UnreadStream;
+
+impl Extension for UnreadStream {
+    fn routes(&self) -> Vec<CustomRoute> {
+        let news = |_| async { panic!("nobody can read it") };
+        let news = CustomRoute::new(Method::GET, "/news", "What happens.", news).answers_stream("text/event-stream");
+        vec![news.caller(RequiredCaller::Public)]
+    }
+}
+
+#[tokio::test]
+async fn a_runtime_that_sends_whole_answers_refuses_streams_before_their_handler_runs() {
+    let mut design = parse_design(DESK);
+    design.visitors = true;
+    let system = System::new("desk", design, UnreadStream);
+    let nagaya = Nagaya::open(system.design.clone(), EmbeddedStore::in_memory(Options::default()).expect("memory"));
+    let mut server = Server::new(Limits::default());
+    let verifier = Verifier::new(Claims::from_design(&system.design), Clock::system());
+    server.mount("", system, nagaya, verifier);
+    let request = axum::extract::Request::builder()
+        .uri("/v1/news")
+        .header("host", "desk.example.com")
+        .body(Body::empty())
+        .expect("a request");
+    let answer = server.app().answer_as_whole("192.0.2.1", request).await;
+    assert_eq!(answer.status(), StatusCode::NOT_IMPLEMENTED);
+    let body = axum::body::to_bytes(answer.into_body(), 4_096).await.expect("a body");
+    assert!(String::from_utf8_lossy(&body).contains("\"not_here\""), "{body:?}");
+}
+
 /// Background work: 1 once it has started, 2 once it has ended after the stop signal.
 struct BackgroundWork(Arc<AtomicUsize>);
 

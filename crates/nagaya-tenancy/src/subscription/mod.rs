@@ -4,8 +4,10 @@
 //! one. The start is audited once. The reads are not: an audit record for each read would itself be a change to read.
 
 mod checkpoint;
+mod consumer;
 mod source;
 mod status;
+mod unreadable;
 
 use std::{
     fmt,
@@ -22,8 +24,13 @@ use tokio::{sync::OnceCell, time};
 
 use self::checkpoint::Checkpoint;
 pub use self::{
+    consumer::{
+        ChangeConsumer, ConsumerError, ConsumerFuture, FailedChange, Processed, ProcessedPage, process_everything,
+        process_page, process_pending,
+    },
     source::{ChangeSource, ItemChange, ItemChangePage, ScanPage},
     status::SubscriptionStatus,
+    unreadable::UnreadableChange,
 };
 use crate::{Error, Operator, SideRecord, TenancyFuture};
 
@@ -86,7 +93,8 @@ pub struct Delivery {
 
 impl Operator {
     /// Subscribes to the changes of entities that are in one table. The subscription starts now and keeps its position in
-    /// memory, unless it gets a [checkpoint](Subscription::with_checkpoint). `name` is for logs.
+    /// memory, unless it gets a [checkpoint](Subscription::with_checkpoint). `name` is for logs and
+    /// metrics.
     pub fn subscribe(&self, name: &str, entities: &[&str], options: SubscriptionOptions) -> Subscription {
         Subscription {
             name: name.to_owned(),
@@ -112,11 +120,14 @@ impl Subscription {
         self
     }
 
-    /// Reports to a status that others already have.
-    #[must_use]
-    pub fn with_status(mut self, status: SubscriptionStatus) -> Self {
-        self.status = status;
-        self
+    /// Its name in logs and metrics.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether a page has as many changes as it may have: there may be more.
+    fn is_full(&self, page: &Delivery) -> bool {
+        page.read >= self.options.batch
     }
 
     /// How far it is, in this process.
@@ -162,11 +173,22 @@ impl Subscription {
         })
     }
 
+    /// A page without changes, as after a gap: the subscriber has to read all stored items.
+    pub fn restart(&self) -> TenancyFuture<'_, Delivery> {
+        Box::pin(async move {
+            let stored = match &self.checkpoint {
+                Some(checkpoint) => checkpoint.read().await?,
+                None => None,
+            };
+            gap(self.source().await?, stored).await
+        })
+    }
+
     /// Moves on to the page after this one. A stored position is written only where the page was `relevant` to the
     /// subscriber, full, or a gap: the writes of positions are changes too, and must not cause further ones.
     pub fn acknowledge(&self, page: Delivery, relevant: bool) -> TenancyFuture<'_, ()> {
         Box::pin(async move {
-            let worth_storing = relevant || page.gap || page.read >= self.options.batch;
+            let worth_storing = relevant || page.gap || self.is_full(&page);
             match &self.checkpoint {
                 Some(checkpoint) if worth_storing => checkpoint.write(page.stored.as_ref(), &page.next).await,
                 _ => {
@@ -188,9 +210,12 @@ impl Subscription {
         let mut stop = pin!(stop);
         let mut idle = self.options.pause;
         loop {
-            let started = self.clock.millis();
+            let (started, failures) = (self.clock.millis(), self.failures());
             let pause = match self.attempt(step()).await {
                 Ok(read) => {
+                    if failures > 0 {
+                        tracing::info!(subscription = self.name, failures, "changes are processed again");
+                    }
                     // A page that is not full has all changes that there were when the step started.
                     if read < self.options.batch {
                         self.status.caught_up(started);

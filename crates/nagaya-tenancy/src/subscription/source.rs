@@ -51,13 +51,7 @@ impl ChangeSource {
         Box::pin(async move {
             let read = self.state.store.changes(&self.table, from, limit).await?;
             let count = read.records.len();
-            let changes = read.records.into_iter().filter_map(|change| {
-                let old = change.old.and_then(|item| self.record(item));
-                let new = change.new.and_then(|item| self.record(item));
-                let (tenant, _) = new.as_ref().or(old.as_ref())?;
-                let tenant = tenant.clone();
-                Some(ItemChange { tenant, old: old.map(|(_, old)| old), new: new.map(|(_, new)| new) })
-            });
+            let changes = read.records.into_iter().filter_map(|change| self.change(change.old, change.new));
             Ok(ItemChangePage { changes: changes.collect(), next: read.next, read: count })
         })
     }
@@ -104,9 +98,23 @@ impl ChangeSource {
         })
     }
 
-    /// An item that was read in another way than by [`ChangeSource::changes`], with its tenant; `None` for items of other entities
-    /// in the table.
-    pub fn record(&self, item: nagaya_store::Item) -> Option<(String, Record)> {
+    /// A change that came in another way than by [`ChangeSource::changes`], such as a record of a stream: the item before and
+    /// after it. `None` for items of other entities in the table.
+    pub fn change(&self, old: Option<nagaya_store::Item>, new: Option<nagaya_store::Item>) -> Option<ItemChange> {
+        let old = old.and_then(|item| self.record(item));
+        let new = new.and_then(|item| self.record(item));
+        let (tenant, _) = new.as_ref().or(old.as_ref())?;
+        let tenant = tenant.clone();
+        Some(ItemChange { tenant, old: old.map(|(_, old)| old), new: new.map(|(_, new)| new) })
+    }
+
+    /// The table.
+    pub fn table(&self) -> &str {
+        &self.table
+    }
+
+    /// An item with its tenant.
+    fn record(&self, item: nagaya_store::Item) -> Option<(String, Record)> {
         let compiled = self.entities.iter().find(|compiled| compiled.is_in_place(&item))?;
         let tenant = match compiled.entity.tenant.as_deref() {
             Some(field) => values::lookup(&item, field)?.as_str()?.to_owned(),

@@ -106,6 +106,15 @@ impl Jobs {
         }
     }
 
+    /// Whether a job is about something that these are about too.
+    pub(super) fn contains(&self, job: &Job) -> bool {
+        match job {
+            Job::Count(publication, _) => self.saved.contains_key(publication),
+            Job::Recount(publication) => self.recounted.contains(publication),
+            Job::Search { entity, tenant, id } => self.searched.contains(&(entity.clone(), tenant.clone(), id.clone())),
+        }
+    }
+
     pub(super) fn list(self) -> Vec<Job> {
         let counted = self.saved.into_iter().map(|(publication, users)| Job::Count(publication, Vec::from_iter(users)));
         let recounted = self.recounted.into_iter().map(Job::Recount);
@@ -114,8 +123,11 @@ impl Jobs {
     }
 }
 
-/// Runs jobs; those that failed, and why.
-pub(super) async fn run(nagaya: &Nagaya, jobs: impl Iterator<Item = Job>) -> Vec<(Job, Error)> {
+/// A job that failed, and why.
+pub(super) type FailedJob = (Job, Error);
+
+/// Runs jobs; those that failed.
+pub(super) async fn run(nagaya: &Nagaya, jobs: impl Iterator<Item = Job>) -> Vec<FailedJob> {
     let run = |job: Job| async move { job.run(nagaya).await.err().map(|error| (job, error)) }.boxed();
     let jobs: Vec<BoxFuture<'_, _>> = jobs.map(run).collect();
     stream::iter(jobs).buffer_unordered(CONCURRENT_JOBS).filter_map(std::future::ready).collect().await

@@ -7,12 +7,12 @@ mod jobs;
 
 use std::{collections::HashSet, time::Duration};
 
-use nagaya_server::StopSignal;
 use nagaya_tenancy::{
-    Error, Nagaya, Operator, Principal, RecordOwner, Subscription, SubscriptionOptions, SubscriptionStatus,
+    ChangeConsumer, ConsumerError, ConsumerFuture, Error, FailedChange, ItemChange, Nagaya, Operator, Principal,
+    Processed, RecordOwner, Subscription, SubscriptionOptions, process_pending,
 };
 
-use self::jobs::{Job, Jobs};
+use self::jobs::{FailedJob, Jobs};
 use crate::search;
 
 /// Changes, or items, of a page.
@@ -26,16 +26,9 @@ const POSITION_ENTITY: &str = "saved_recipe";
 /// The user in audit records.
 const USER: &str = "followers";
 
-/// Runs until told to stop.
-pub(crate) async fn run(nagaya: Nagaya, mut stop: StopSignal, status: SubscriptionStatus) {
-    let reconciler = Reconciler::new(nagaya, status);
-    reconciler.subscription.run(stop.wait(), || reconciler.step()).await;
-}
-
 /// Brings saved counts and search postings up to date with everything that has been written so far.
-pub async fn catch_up(nagaya: &Nagaya) -> Result<(), Error> {
-    let reconciler = Reconciler::new(nagaya.clone(), SubscriptionStatus::default());
-    reconciler.subscription.catch_up(MAX_ATTEMPTS, || reconciler.step()).await
+pub async fn catch_up(nagaya: &Nagaya) -> Result<(), ConsumerError> {
+    process_pending(&Reconciler::new(nagaya), MAX_ATTEMPTS).await.map(drop)
 }
 
 /// The name of the position. An index of another version has a position of its own: where there is none yet, all items are
@@ -50,14 +43,16 @@ pub(crate) async fn has_reconciled_all(operator: &Operator) -> Result<bool, Erro
     Ok(position.is_some())
 }
 
-struct Reconciler {
+/// Reconciles what changes are about.
+#[derive(Debug)]
+pub(crate) struct Reconciler {
     nagaya: Nagaya,
     operator: Operator,
     subscription: Subscription,
 }
 
 impl Reconciler {
-    fn new(nagaya: Nagaya, status: SubscriptionStatus) -> Self {
+    pub(crate) fn new(nagaya: &Nagaya) -> Self {
         let operator = nagaya.operator("keeps saved counts and the search in step", &Principal::new("", USER));
         // Reading costs something also when there is nothing to do: the pauses become longer.
         let options = SubscriptionOptions {
@@ -68,43 +63,36 @@ impl Reconciler {
         };
         let subscription = operator
             .subscribe("counts_and_search", &jobs::SUBSCRIBED_ENTITIES, options)
-            .with_checkpoint(operator.clone(), POSITION_ENTITY, position_name())
-            .with_status(status);
-        Reconciler { nagaya, operator, subscription }
+            .with_checkpoint(operator.clone(), POSITION_ENTITY, position_name());
+        Reconciler { nagaya: nagaya.clone(), operator, subscription }
     }
 
-    /// Reads a page of changes, and does the jobs that they lead to; how many changes were read.
-    async fn step(&self) -> Result<usize, Error> {
-        let page = self.subscription.next_page().await?;
-        let jobs = Jobs::of_changes(&page.changes).list();
-        let (read, relevant) =
-            (if page.gap { self.reconcile_all().await?.max(1) } else { page.read }, !jobs.is_empty());
-        self.run_jobs(jobs).await?;
-        self.subscription.acknowledge(page, relevant).await?;
-        Ok(read)
-    }
-
-    /// Reconciles all stored items; how many there are.
-    async fn reconcile_all(&self) -> Result<usize, Error> {
+    /// Reconciles all stored items.
+    async fn reconcile_all(&self) -> Result<Processed, Error> {
         let source = self.operator.change_source_of(&jobs::SCANNED_ENTITIES).await?;
-        let (mut count, mut after, mut seen) = (0, None, HashSet::new());
+        let (mut processed, mut after, mut seen) = (Processed::default(), None, HashSet::new());
         loop {
             let page = source.scan((0, 1), after, Some(PAGE_SIZE)).await?;
-            count += page.records.len();
-            self.run_jobs(Jobs::of_items(&page.records, &mut seen).list()).await?;
+            processed.relevant += page.records.len();
+            let (skipped, mut failed) = self.run_jobs(Jobs::of_items(&page.records, &mut seen)).await;
+            processed.parked += skipped;
+            if let Some((_, error)) = failed.pop() {
+                return Err(error);
+            }
             match page.next {
                 Some(next) => after = Some(next),
                 None => break,
             }
         }
+        let count = processed.relevant;
         tracing::info!(count, "all items have been reconciled; changes are read from here");
-        Ok(count)
+        Ok(processed)
     }
 
-    /// Does all jobs. One that cannot be done must not hold up the others: it is tried for a while and then skipped, until its
-    /// item changes again or all items are reconciled.
-    async fn run_jobs(&self, jobs: Vec<Job>) -> Result<(), Error> {
-        let failed = jobs::run(&self.nagaya, jobs.into_iter()).await;
+    /// Does all jobs; how many were skipped, and those that have to be done again. One that cannot be done must not hold up the
+    /// others: it is tried for a while and then skipped, until its item changes again or all items are reconciled.
+    async fn run_jobs(&self, jobs: Jobs) -> (usize, Vec<FailedJob>) {
+        let failed = jobs::run(&self.nagaya, jobs.list().into_iter()).await;
         let (mut skipped, mut again): (Vec<_>, Vec<_>) =
             failed.into_iter().partition(|(_, error)| error.is_permanent());
         if self.subscription.failures() >= MAX_ATTEMPTS && self.nagaya.ping_store().await.is_ok() {
@@ -112,9 +100,32 @@ impl Reconciler {
             skipped.extend(jobs::run(&self.nagaya, again.drain(..).map(|(job, _)| job)).await);
         }
         self.subscription.status().skipped(skipped.len());
-        for (job, error) in skipped {
+        for (job, error) in &skipped {
             tracing::error!(job = job.in_logs(), %error, "this cannot be reconciled, and is skipped");
         }
-        again.pop().map_or(Ok(()), |(_, error)| Err(error))
+        (skipped.len(), again)
+    }
+}
+
+impl ChangeConsumer for Reconciler {
+    fn subscription(&self) -> &Subscription {
+        &self.subscription
+    }
+
+    fn process(&self, changes: Vec<ItemChange>) -> ConsumerFuture<'_, Processed> {
+        Box::pin(async move {
+            let (parked, failed) = self.run_jobs(Jobs::of_changes(&changes)).await;
+            // A job is done for several changes: the first of them begins it again.
+            let failed = failed.into_iter().map(|(job, error)| {
+                let led_to = |change: &ItemChange| Jobs::of_changes(std::slice::from_ref(change)).contains(&job);
+                let position = changes.iter().position(led_to).unwrap_or_default();
+                FailedChange { position, error: error.into() }
+            });
+            Processed { relevant: changes.len(), parked, failed: failed.collect() }
+        })
+    }
+
+    fn process_all(&self) -> ConsumerFuture<'_, Result<Processed, ConsumerError>> {
+        Box::pin(async move { Ok(self.reconcile_all().await?) })
     }
 }

@@ -10,20 +10,19 @@ mod note;
 mod read;
 mod stream;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use axum::http::{Method, StatusCode, header};
 use nagaya_design::{Design, Verb};
-use nagaya_events::{CommandRequest, Context, Error, Events, EventsOptions, Executed, Feed, Processor};
+use nagaya_events::{CommandRequest, Context, Error, Events, EventsOptions, Executed, Feed};
 use nagaya_server::{Answer, Call, CustomRoute, Extension, ExtensionFuture, Problem, StopSignal};
-use nagaya_store::Measurement;
-use nagaya_tenancy::{ErrorKind, Nagaya, Record, Tenant};
+use nagaya_tenancy::{ChangeConsumer, ErrorKind, Nagaya, Record, Tenant};
 use serde_json::{Value as Json, json};
 
 use self::body::Values;
 use crate::{
     AGGREGATE, Command, LongNoteStorage, Note, Todo, TodoView,
-    notes::{self, NewNote},
+    notes::{self, NewNote, NoteCleanup},
 };
 
 /// The title of a todo.
@@ -36,14 +35,12 @@ pub(crate) struct Todos {
     events: Events<Todo>,
     feed: Feed,
     notes: LongNoteStorage,
-    /// The processors of the projections, if this process runs them.
-    processors: OnceLock<Vec<Processor>>,
 }
 
 impl Todos {
     pub(crate) fn new(design: &Design, notes: LongNoteStorage) -> Result<Self, Error> {
         let events = Events::new(design, AGGREGATE, EventsOptions::default())?;
-        Ok(Todos { events, feed: Feed::new(design, AGGREGATE)?, notes, processors: OnceLock::new() })
+        Ok(Todos { events, feed: Feed::new(design, AGGREGATE)?, notes })
     }
 
     fn context(call: &Call) -> Context {
@@ -99,7 +96,7 @@ impl Todos {
     }
 }
 
-/// The routes, the metrics and the background work of the todos.
+/// The routes and the background work of the todos.
 pub(crate) struct TodoExtension(pub(crate) Arc<Todos>);
 
 impl Extension for TodoExtension {
@@ -116,8 +113,8 @@ impl Extension for TodoExtension {
         routes
     }
 
-    fn measurements<'a>(&'a self, _: &'a Nagaya) -> ExtensionFuture<'a, Vec<Measurement>> {
-        Box::pin(self.0.measurements())
+    fn consumers(&self, nagaya: &Nagaya) -> Vec<Arc<dyn ChangeConsumer>> {
+        vec![Arc::new(NoteCleanup::new(nagaya, &self.0.notes))]
     }
 
     fn background(&self, nagaya: Nagaya, stop: StopSignal) -> Option<ExtensionFuture<'static, ()>> {

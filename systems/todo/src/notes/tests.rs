@@ -3,9 +3,8 @@
 use std::{fs, sync::Mutex};
 
 use nagaya_events::{CommandRequest, Context, Events, EventsOptions};
-use nagaya_server::StopSignal;
 use nagaya_store::files;
-use nagaya_tenancy::{Nagaya, Principal, Settings};
+use nagaya_tenancy::{ChangeConsumer as _, Nagaya, Principal, Settings, process_page};
 use nagaya_testing::{ManualClock, memory_store, system_design};
 use tempfile::TempDir;
 
@@ -398,20 +397,19 @@ async fn a_note_that_could_not_be_deleted_is_deleted_after_a_restart() {
     for is_first_page in [true, false] {
         let (notes, objects, _directory) = notes_on_disk();
         let data = Data::new().await;
+        let cleanup = |data: &Data| NoteCleanup::new(&data.nagaya, &notes);
         if !is_first_page {
-            NoteCleanup::new(&data.nagaya, &notes, StopSignal::new().1).step().await.expect("it ends");
+            process_page(&cleanup(&data)).await.expect("a page");
         }
         let (todo, object) = data.create(&notes, "x").await;
         data.execute(&todo, Command::Delete).await;
 
         let backup = files::lock_objects_shared(&objects).expect("a lock");
-        let (stop, stopped) = StopSignal::new();
-        stop.send(true).expect("somebody waits");
-        NoteCleanup::new(&data.nagaya, &notes, stopped).step().await.expect("it ends when it is told to");
+        process_page(&cleanup(&data)).await.expect_err("a backup has locked the objects");
         assert!(notes.load(&object).await.is_ok(), "the backup keeps it");
         drop(backup);
 
-        NoteCleanup::new(&data.nagaya, &notes, StopSignal::new().1).step().await.expect("it ends");
+        process_page(&cleanup(&data)).await.expect("a page");
         assert!(notes.load(&object).await.is_err(), "the deletion was not forgotten");
     }
 }
@@ -441,23 +439,29 @@ async fn the_first_failed_deletion_is_logged_and_the_one_that_succeeds_after_it(
     let (todo, object) = data.create(&notes, "x").await;
     data.execute(&todo, Command::Delete).await;
     let backup = files::lock_objects_shared(&objects).expect("a lock");
-    let (stop, stopped) = StopSignal::new();
-    let cleanup = NoteCleanup::new(&data.nagaya, &notes, stopped);
+    let cleanup = NoteCleanup::new(&data.nagaya, &notes);
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
 
     let (lines, _guard) = log();
-    let end_backup = async {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        drop(backup);
+    let lines_with = |text: &str| {
+        let all = String::from_utf8(lines.lock().expect("no panic").clone()).expect("text");
+        all.lines().filter(|line| line.contains(text)).map(str::to_owned).collect::<Vec<_>>()
     };
-    let (done, ()) = tokio::join!(cleanup.step(), end_backup);
-    done.expect("it ends");
-    drop(stop);
+    let end_backup = async {
+        while lines_with(&todo).is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        drop(backup);
+        while lines_with("processed again").is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        stop.send(()).expect("it runs");
+    };
+    tokio::join!(cleanup.run(Box::pin(async { drop(stopped.await) })), end_backup);
     assert!(notes.load(&object).await.is_err());
-    let lines = String::from_utf8(lines.lock().expect("no panic").clone()).expect("text");
-    let lines: Vec<_> = lines.lines().filter(|line| line.contains(&todo)).collect();
-    let [failed, succeeded] = lines.as_slice() else { panic!("{lines:?}") };
-    assert!(failed.contains("WARN") && failed.contains("tried again"), "{failed}");
-    assert!(succeeded.contains("INFO") && succeeded.contains("could be deleted now"), "{succeeded}");
+    let failed = lines_with(&todo);
+    assert!(failed[0].contains("WARN") && failed[0].contains("cannot be deleted: a backup"), "{failed:?}");
+    assert_eq!(lines_with("processed again").len(), 1);
 }
 
 #[tokio::test]
