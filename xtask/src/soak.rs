@@ -1,4 +1,5 @@
-//! `cargo xtask soak`: the long versions of the embedded engine's fault simulation and kill tests, in release mode.
+//! `cargo xtask soak`: the long versions of the embedded engine's fault simulation and kill tests, and of the test of event sourcing under
+//! faults, in release mode.
 
 use std::{
     io::{BufRead as _, BufReader, Read},
@@ -14,18 +15,30 @@ use crate::run::{cargo, step};
 /// Arguments of the task.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// What is tried
+    #[arg(value_enum, default_value_t = Part::Engine)]
+    part: Part,
     /// Number of seeds of the simulation
     #[arg(long, default_value_t = 10_000)]
     seeds: u64,
     /// Number of processes to kill
     #[arg(long, default_value_t = 1_000)]
     kills: u64,
-    /// Continue with further seeds and kills until this many minutes have passed
+    /// Continue until this many minutes have passed; 60 for `events`
     #[arg(long)]
     minutes: Option<u64>,
-    /// The first seed of each test
-    #[arg(long, default_value_t = 0)]
-    first: u64,
+    /// The first seed of each test; of `events` the seed, which is random otherwise
+    #[arg(long)]
+    first: Option<u64>,
+}
+
+/// What is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// The embedded engine: simulated faults and killed processes
+    Engine,
+    /// Event sourcing: writers, unknown events, kills, rebuilds and dropped events at the same time
+    Events,
 }
 
 /// Seeds and kills of one run of the tests; progress is printed after each run.
@@ -33,6 +46,22 @@ const SEEDS_PER_RUN: u64 = 600;
 const KILLS_PER_RUN: u64 = 100;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    match args.part {
+        Part::Engine => engine(args),
+        Part::Events => events(args),
+    }
+}
+
+fn events(args: &Args) -> anyhow::Result<()> {
+    let mut test = cargo(["test", "--release", "--quiet", "--package", "nagaya-cli", "--test", "soak"]);
+    test.args(["--", "--nocapture"]).env("NAGAYA_SOAK_MINUTES", args.minutes.unwrap_or(60).to_string());
+    if let Some(seed) = args.first {
+        test.env("NAGAYA_SOAK_SEED", seed.to_string());
+    }
+    step("soak of event sourcing", test)
+}
+
+fn engine(args: &Args) -> anyhow::Result<()> {
     let mut build = cargo(TESTS);
     build.args(["--test", "simulation", "--test", "kills", "--no-run"]);
     step("build", build)?;
@@ -40,7 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let end = args.minutes.map(|minutes| begun + Duration::from_secs(minutes * 60));
     let is_over = || end.is_some_and(|end| Instant::now() >= end);
     let mut soak = Soak::default();
-    let mut first = args.first;
+    let mut first = args.first.unwrap_or(0);
     loop {
         let (mut seeds, mut kills) = (args.seeds, args.kills);
         while (seeds > 0 || kills > 0) && !is_over() {

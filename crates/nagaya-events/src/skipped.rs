@@ -10,7 +10,7 @@ use nagaya_tenancy::{Operator, RecordOwner, Retry, SideRecord, Tenant};
 use serde_json::{Map, Value as Json, json};
 
 use crate::{
-    DeadLetter, Error, Processor, UnparkOutcome,
+    DeadLetter, Error, ErrorKind, Processor, UnparkOutcome,
     error::is_lost_race,
     generation::Generations,
     processor::{AdvanceState, Unpark},
@@ -195,7 +195,11 @@ impl Processor {
                 Some(parked) if parked.version < version => return Ok(AdvanceState::Parked),
                 Some(parked) if parked.version == version => {
                     let unpark = Some(Unpark { version, skip: false });
-                    return Ok(self.advance_or_unpark(tenant, id, Vec::new(), unpark).await?.0);
+                    match self.advance_or_unpark(tenant, id, Vec::new(), unpark).await {
+                        // Another process knows the list as well, and was faster.
+                        Err(error) if matches!(error.kind(), ErrorKind::Busy(_)) => continue,
+                        done => return Ok(done?.0),
+                    }
                 }
                 _ if checkpoint.version < version => return self.advance(tenant, id, Vec::new()).await,
                 _ => {}

@@ -5,7 +5,7 @@ mod skipped;
 use std::{fmt::Write as _, sync::Arc};
 
 use anyhow::{Context as _, bail};
-use nagaya_events::{DeadLetter, Processor, Projection, UnparkOutcome};
+use nagaya_events::{DeadLetter, ErrorKind, Processor, Projection, UnparkOutcome};
 use nagaya_tenancy::Operator;
 use serde_json::{Value as Json, json};
 
@@ -263,16 +263,20 @@ async fn retry_or_drop(
     for each in chosen {
         let FoundDeadLetter { projection, processor, letter } = each;
         let done = match dropped_by {
-            None => processor.retry(letter).await,
-            Some(operator) => processor.drop_event(letter, operator).await,
+            None => match processor.retry(letter).await {
+                Err(error) if matches!(error.kind(), ErrorKind::Busy(_)) => None,
+                done => Some(done),
+            },
+            Some(operator) => Some(processor.drop_event(letter, operator).await),
         };
-        let done = done.with_context(|| format!("{} is as it was", letter.aggregate))?;
-        up_to_date += usize::from(done == UnparkOutcome::UpToDate);
+        let done = done.transpose().with_context(|| format!("{} is as it was", letter.aggregate))?;
+        up_to_date += usize::from(done == Some(UnparkOutcome::UpToDate));
         let dropped = dropped_by.map(|_| format!("version {} is dropped, and it ", letter.version)).unwrap_or_default();
         let became = match (done, dropped_by) {
-            (UnparkOutcome::UpToDate, _) => "is up to date again",
-            (UnparkOutcome::ParkedAgain, None) => "is still blocked by an event that cannot be applied",
-            (UnparkOutcome::ParkedAgain, Some(_)) => "is blocked by a later one that cannot be applied",
+            (Some(UnparkOutcome::UpToDate), _) => "is up to date again",
+            (Some(UnparkOutcome::ParkedAgain), None) => "is still blocked by an event that cannot be applied",
+            (Some(UnparkOutcome::ParkedAgain), Some(_)) => "is blocked by a later one that cannot be applied",
+            (None, _) => "has been tried by another process meanwhile; look again",
         };
         let _ = writeln!(
             out,
@@ -282,7 +286,7 @@ async fn retry_or_drop(
         );
         results.push(json!({
             "projection": projection.entity(), "tenant": letter.tenant, "id": letter.aggregate, "version": letter.version,
-            "upToDate": done == UnparkOutcome::UpToDate,
+            "upToDate": done == Some(UnparkOutcome::UpToDate),
         }));
     }
     if chosen.is_empty() {

@@ -1,8 +1,11 @@
 //! Events that operators have dropped from a projection: the skip list, and what honours it.
 
+use std::sync::Arc;
+
 use nagaya_events::{ErrorKind, SkippedEvent, UnparkOutcome};
 use nagaya_store::{Item, Value, Write};
 use nagaya_tenancy::Principal;
+use nagaya_testing::{Call, Fault, InstrumentedStore};
 
 use crate::{
     app::{App, EVENTS_TABLE, LIST_TABLE, create, id, rename},
@@ -204,4 +207,32 @@ async fn an_event_that_is_not_parked_is_not_dropped() {
     let error = app.drop_event(&letter).await.expect_err("it was applied");
     assert!(matches!(error.kind(), ErrorKind::Busy(_)), "{error}");
     assert_eq!(skipped(&app).await, []);
+}
+
+/// Proves the dropping part of T11: a processor that knows the list too, and unparks the aggregate at any point, is no failure.
+#[tokio::test]
+async fn an_event_is_dropped_whoever_unparks_its_aggregate() {
+    let mut calls = 0;
+    loop {
+        let app = parked("poison").await;
+        let letter = app.processor().dead_letters().await.expect("letters").remove(0);
+        let store = InstrumentedStore::new(app.engine.clone());
+        let process = app.on_store(store.clone());
+        let (other, same) = (app.restarted().processor(), letter.clone());
+        let other = Arc::new(other);
+        let faster = move |_: &Call| {
+            let (other, letter) = (Arc::clone(&other), same.clone());
+            // It is not parked any more, or still cannot be applied.
+            async move { drop(other.retry(&letter).await) }
+        };
+        let hook = store.inject(Fault::run_before(faster).skip(calls).once());
+        assert_eq!(process.drop_event(&letter).await.expect("dropped"), UnparkOutcome::UpToDate, "call {calls}");
+        assert_eq!(app.listed().await, ["f1/1 a v3", "f1/2 x v1 active"], "call {calls}");
+        assert_eq!(skipped(&app).await.len(), 1, "call {calls}");
+        if hook.hits() == 0 {
+            assert!(calls > 5, "only {calls} calls");
+            break;
+        }
+        calls += 1;
+    }
 }

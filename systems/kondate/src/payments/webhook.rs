@@ -113,8 +113,9 @@ pub(super) async fn receive(call: Arc<Call>, settings: PaymentSettings) -> Resul
     let PaymentSettings { provider: payments, plans } = settings;
     // The provider has sent it, just now.
     let message = WebhookMessage { headers: &call.headers, body: &call.raw_body, now_millis: call.now_millis() };
-    let event =
-        payments.webhook_event(&message).map_err(|error| Problem::new(StatusCode::UNAUTHORIZED, "bad_signature", error.to_string()))?;
+    let event = payments
+        .webhook_event(&message)
+        .map_err(|error| Problem::new(StatusCode::UNAUTHORIZED, "bad_signature", error.to_string()))?;
     let WebhookEvent::SubscriptionChanged(subscription) = event else { return Ok(Answer::no_content()) };
 
     // Whoever sent it learns nothing of the users: what is not known here is answered in the same way.
