@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     fs::{self, File},
+    os::unix::process::CommandExt as _,
     path::Path,
     process::{Command, Stdio},
     sync::{
@@ -260,21 +261,26 @@ fn run(executable: &Executable, names: &[&str], time: Duration, variable: (&str,
     command.arg("--exact").args(names).args(["--test-threads", "2"]).current_dir(&executable.folder);
     command.env(variable.0, variable.1).env("INSTA_UPDATE", "no").env("INSTA_WORKSPACE_ROOT", folder());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // The processes that it starts are in its group, and end with it.
+    command.process_group(0);
     let mut child = command.spawn().with_context(|| format!("{} does not start", executable.path.display()))?;
     let start = Instant::now();
     let mut pause = Duration::from_millis(1);
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(if status.success() { Outcome::Passed } else { Outcome::Failed });
-        }
-        if start.elapsed() > time {
-            child.kill()?;
-            child.wait()?;
-            return Ok(Outcome::Failed);
+    let outcome = loop {
+        match child.try_wait()? {
+            Some(status) if status.success() => return Ok(Outcome::Passed),
+            Some(_) => break Outcome::Failed,
+            None if start.elapsed() > time => break Outcome::Failed,
+            None => {}
         }
         thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(20));
-    }
+    };
+    let group = format!("-{}", child.id());
+    // There may be none left.
+    Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status()?;
+    child.wait()?;
+    Ok(outcome)
 }
 
 /// Calls a function for each item, several at a time. After the first error no further call begins.
