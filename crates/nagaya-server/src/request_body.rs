@@ -51,7 +51,7 @@ impl Call {
             .map_err(|error| Problem::internal().with_cause(error.to_string()))
     }
 
-    /// The given fields of the body. Where the design allows `null`, it means the same as a field that is left out.
+    /// The given fields of the body. Where `null` is allowed, it means the same as a field that is left out.
     fn checked_body(&self, entity: &str, fields: &'static [BodyField]) -> Result<Map<String, Json>, Problem> {
         let error = |path: &str, message: &str| FieldError { path: path.to_owned(), message: message.to_owned() };
         let is_unknown = |name: &&String| !fields.iter().any(|field| field.name == name.as_str());
@@ -59,6 +59,8 @@ impl Call {
             self.body.keys().filter(is_unknown).map(|name| error(name, "is not a field")).collect();
         for (body, values) in values_of_fields(self.design(), entity, fields) {
             match (self.body.get(body.name), body.max_items) {
+                // The field of the design may be optional.
+                (Some(Json::Null), _) if body.required => errors.push(error(body.name, "is null")),
                 (Some(value), None) => values.check(value, body.name, &mut errors),
                 (Some(Json::Array(list)), Some(max)) => check_list(body.name, list, max, &values, &mut errors),
                 (Some(_), Some(_)) => errors.push(error(body.name, "is not a list")),
@@ -67,9 +69,7 @@ impl Call {
             }
         }
         Problem::check_fields(errors)?;
-        let mut given = self.body.clone();
-        given.retain(|_, value| !value.is_null());
-        Ok(given)
+        Ok(self.body.clone())
     }
 }
 
@@ -111,7 +111,7 @@ impl Values<'_> {
     fn check(&self, value: &Json, path: &str, errors: &mut Vec<FieldError>) {
         match self {
             Values::OfField(field) => field.check(value, path, errors),
-            Values::TenantIds { required: false, .. } if value.is_null() => {}
+            Values::TenantIds { .. } if value.is_null() => {}
             Values::TenantIds { design, .. } => {
                 if !value.as_str().is_some_and(|id| design.accepts_tenant_id(id)) {
                     errors.push(FieldError { path: path.to_owned(), message: "cannot be a tenant's id".to_owned() });

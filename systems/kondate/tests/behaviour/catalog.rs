@@ -431,6 +431,32 @@ fn the_openapi_document_has_resolvable_references() {
     }
 }
 
+#[test]
+fn the_openapi_document_describes_the_bodies_and_answers_of_custom_routes() {
+    let server = kondate_server();
+    let document = server.anonymous_client().get("/openapi.json").body;
+    let content = |path: &str, rest: &str| {
+        let place = format!("/paths/{}/{rest}/content/application~1json/schema", path.replace('/', "~1"));
+        document.pointer(&place).unwrap_or_else(|| panic!("{place}")).clone()
+    };
+    let answered = |path: &str, of: &str| content(path, of)["properties"]["data"].clone();
+
+    let price = &content("/v1/recipes/{recipeId}/publish", "post/requestBody")["properties"]["price"];
+    assert!(price.get("default").is_none() && price["description"].as_str().is_some_and(|text| text.contains("stays")));
+    let purchase = &content("/v1/purchases", "post/requestBody")["properties"];
+    assert_eq!(purchase["targetType"]["enum"], json!(["RECIPE", "SET"]));
+
+    let months = answered("/v1/archive", "get/responses/200");
+    assert_eq!(months["items"]["required"], json!(["month"]));
+    assert_eq!(months["items"]["properties"]["month"]["type"], "string");
+    let days = answered("/v1/archive/{month}", "get/responses/200");
+    assert_eq!(days["items"]["required"], json!(["date", "logs"]));
+
+    let link = &answered("/v1/shares/{shareId}", "get/responses/200")["properties"];
+    assert!(link["shareId"].is_object() && link["authorName"].is_object(), "{link}");
+    assert!(link.get("ownerUserId").is_none(), "{link}");
+}
+
 fn collect_references(value: &Json, references: &mut Vec<String>) {
     match value {
         Json::Object(fields) => {
