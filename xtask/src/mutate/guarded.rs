@@ -219,7 +219,7 @@ pub(super) const GUARDED: [Guarded; 10] = [
 ];
 
 /// Mutants without an observable effect, by name, each with the reason.
-pub(super) const EQUIVALENT: [(&str, &str); 21] = [
+pub(super) const EQUIVALENT: [(&str, &str); 23] = [
     (
         "crates/nagaya-tenancy/src/read/list.rs: list: `*bytes > MAX_PAGE_BYTES` becomes `*bytes >= MAX_PAGE_BYTES`",
         "A page whose items have exactly two megabytes ends one item earlier, and the next page goes on.",
@@ -303,5 +303,13 @@ pub(super) const EQUIVALENT: [(&str, &str); 21] = [
     (
         "systems/kondate/src/catalog/preview.rs: withheld_items: `items.is_empty()` becomes `false`",
         "The subscription is read without need, and none of no items is withheld.",
+    ),
+    (
+        "systems/kondate/src/reconciler/jobs.rs: of_items: leaves out `jobs.searched.retain(|searched| seen.insert(hasher.hash_one(searched)));`",
+        "What several postings lead to is indexed several times, with the same result.",
+    ),
+    (
+        "systems/kondate/src/reconciler/jobs.rs: add: `search::is_indexed(entity)` becomes `true`",
+        "Indexing an item of another entity does nothing.",
     ),
 ];

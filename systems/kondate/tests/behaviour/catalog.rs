@@ -79,6 +79,10 @@ fn publish_and_withdraw(server: &TestServer, user: &str, what: &str, id: &str, m
     let again = hana.post_empty(&publish).expect_data(200);
     assert_eq!((&again["title"], again.get("imageUrl"), &again["price"]), (&json!("新しい"), None, &json!(300)));
     assert_eq!(again["createdAt"], copy["createdAt"]);
+    // Another price is published like any other change.
+    let dearer = hana.post(&publish, &json!({ "price": 500 })).expect_data(200);
+    assert_eq!((&dearer["price"], &hana.get(&own_path).expect_data(200)["lastPrice"]), (&json!(500), &json!(500)));
+    let again = hana.post(&publish, &json!({ "price": again["price"] })).expect_data(200);
     assert_eq!(hana.get(&own_path).expect_data(200)["lastPrice"], 300);
     hana.get_until(&public, |answer| answer.status == 200 && answer.body["data"] == again);
     anonymous.get_until(&popular, |answer| {
@@ -105,7 +109,7 @@ fn publish_and_withdraw(server: &TestServer, user: &str, what: &str, id: &str, m
     hana.post_empty(&withdraw);
     let later = hana.post_empty(&publish).expect_data(200);
     assert!(text(&later, "createdAt") > text(&republished, "createdAt"), "{later}");
-    assert_eq!(later["price"], 0);
+    assert_eq!((&later["price"], hana.get(&own_path).expect_data(200).get("lastPrice")), (&json!(0), None));
 
     // A deleted item is not public.
     hana.with_header("if-match", "\"v1\"").delete(&own_path).expect_problem(412, "version_conflict");
