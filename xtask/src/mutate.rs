@@ -55,8 +55,7 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
     };
     let chosen = tree.mutants.iter().filter(|mutant| is_chosen(&mutant.name) && !is_equivalent(&mutant.name));
     let chosen: Vec<_> = chosen.collect();
-    let survivors = attempts::survivors(&chosen, &tests, args.jobs)?;
-    attempts::write(&survivors, &list)?;
+    let survivors = attempts::survivors(&chosen, &tests, args.jobs, &list)?;
     for mutant in &survivors {
         println!("line {} of {}", mutant.line, mutant.name);
     }

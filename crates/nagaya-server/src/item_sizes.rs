@@ -40,9 +40,6 @@ impl ItemSizes {
         custom: &[CustomRoute],
         query: &[(String, String)],
     ) -> usize {
-        if !route.method.is_safe() {
-            return 0;
-        }
         let limit = || query.iter().find(|(name, _)| name == "limit").and_then(|(_, value)| value.parse().ok());
         match route.operation {
             Operation::List(id) => {

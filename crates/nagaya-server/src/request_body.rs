@@ -51,23 +51,25 @@ impl Call {
 
     /// The same for a body that the handler has changed, such as to bring a value into the form of the design.
     pub fn parse_fields<B: RequestBody>(&self, body: &Map<String, Json>) -> Result<B, Problem> {
+        self.check_fields(body, B::ENTITY, B::FIELDS)?;
         // The design has checked the values, so this fails only if the struct does not fit the design.
-        read_fields(&self.checked_fields(body, B::ENTITY, B::FIELDS)?)
-            .map_err(|error| Problem::internal().with_cause(error.to_string()))
+        read_fields(body).map_err(|error| Problem::internal().with_cause(error.to_string()))
     }
 
-    /// The given fields of a body. Where the design allows `null`, it means the same as a field that is left out.
-    fn checked_fields(
+    /// Checks the fields of a body. Where `null` is allowed, it means the same as a field that is left out.
+    fn check_fields(
         &self,
         given: &Map<String, Json>,
         entity: &str,
         fields: &'static [BodyField],
-    ) -> Result<Map<String, Json>, Problem> {
+    ) -> Result<(), Problem> {
         let error = |path: &str, message: &str| FieldError { path: path.to_owned(), message: message.to_owned() };
         let is_unknown = |name: &&String| !fields.iter().any(|field| field.name == name.as_str());
         let mut errors: Vec<_> = given.keys().filter(is_unknown).map(|name| error(name, "is not a field")).collect();
         for (body, values) in values_of_fields(self.design(), entity, fields) {
             match (given.get(body.name), body.max_items) {
+                // The field of the design may be optional.
+                (Some(Json::Null), _) if body.required => errors.push(error(body.name, "is null")),
                 (Some(value), None) => values.check(value, body.name, &mut errors),
                 (Some(Json::Array(list)), Some(max)) => check_list(body.name, list, max, &values, &mut errors),
                 (Some(_), Some(_)) => errors.push(error(body.name, "is not a list")),
@@ -75,10 +77,7 @@ impl Call {
                 (None, _) => {}
             }
         }
-        Problem::check_fields(errors)?;
-        let mut given = given.clone();
-        given.retain(|_, value| !value.is_null());
-        Ok(given)
+        Problem::check_fields(errors)
     }
 }
 
@@ -120,7 +119,7 @@ impl Values<'_> {
     fn check(&self, value: &Json, path: &str, errors: &mut Vec<FieldError>) {
         match self {
             Values::OfField(field) => field.check(value, path, errors),
-            Values::TenantIds { required: false, .. } if value.is_null() => {}
+            Values::TenantIds { .. } if value.is_null() => {}
             Values::TenantIds { design, .. } => {
                 if !value.as_str().is_some_and(|id| design.accepts_tenant_id(id)) {
                     errors.push(FieldError { path: path.to_owned(), message: "cannot be a tenant's id".to_owned() });

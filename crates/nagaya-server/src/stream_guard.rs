@@ -10,7 +10,7 @@ use std::{
 use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use hyper::body::{Frame, SizeHint};
+use hyper::body::Frame;
 use tokio::time::{Instant, Sleep};
 
 use crate::{Verifier, limits::StreamPermit};
@@ -68,14 +68,6 @@ impl HttpBody for StreamGuard {
             return Poll::Ready(None);
         }
         Pin::new(&mut this.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 

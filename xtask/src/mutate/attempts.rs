@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     fs::{self, File},
+    os::unix::process::CommandExt as _,
     path::Path,
     process::{Command, Stdio},
     sync::{
@@ -103,15 +104,25 @@ pub(crate) fn observe(executables: &[Executable], jobs: usize) -> anyhow::Result
     Ok(tests)
 }
 
-/// The mutants that no test notices.
+/// The mutants that no test notices. They are written to a file after each pass, so that an interrupted run can be continued.
 ///
-/// First each mutant runs with the tests that are likely to notice it; what is left runs with all tests that reach it.
-pub(crate) fn survivors<'m>(mutants: &[&'m Mutant], tests: &[Test], jobs: usize) -> anyhow::Result<Vec<&'m Mutant>> {
+/// First each mutant runs with the tests that are likely to notice it, what is left with all that have to notice it, and what is left then
+/// with all that reach it.
+pub(crate) fn survivors<'m>(
+    mutants: &[&'m Mutant],
+    tests: &[Test],
+    jobs: usize,
+    list: &Path,
+) -> anyhow::Result<Vec<&'m Mutant>> {
     let attempts = Attempts { reaching: reaching(mutants, tests), noticed: Mutex::default(), jobs };
-    let left = attempts.run(mutants, Which::Likely, "left")?;
-    let mut survivors = attempts.run(&left, Which::Others, "survived")?;
-    survivors.sort_by_key(|mutant| mutant.id);
-    Ok(survivors)
+    let mut left = mutants.to_vec();
+    for (which, result) in [(Which::Likely, "left"), (Which::Guards, "left by its guards"), (Which::Others, "survived")]
+    {
+        left = attempts.run(&left, which, result)?;
+        left.sort_by_key(|mutant| mutant.id);
+        write(&left, list)?;
+    }
+    Ok(left)
 }
 
 /// The tests that reach each mutant: first those that have to notice it, and of these those that reach the most of its file, and the least
@@ -144,7 +155,9 @@ fn reaching<'t>(mutants: &[&Mutant], tests: &'t [Test]) -> BTreeMap<usize, Vec<&
 enum Which {
     /// At most [`LIKELY`] that are fast or of the package itself.
     Likely,
-    /// All others that reach the mutant.
+    /// The others that have to notice the mutant.
+    Guards,
+    /// All others that reach it.
     Others,
 }
 
@@ -193,7 +206,11 @@ impl<'m, 't> Attempts<'m, 't> {
                 likely.sort_by_key(|test| recent(test).unwrap_or(noticed.len()));
                 likely
             }
-            Which::Others => likely.into_iter().skip(LIKELY).chain(slow).collect(),
+            Which::Guards => likely.into_iter().skip(LIKELY).filter(|test| test.guards(mutant.file())).collect(),
+            Which::Others => {
+                let others = likely.into_iter().skip(LIKELY).filter(|test| !test.guards(mutant.file()));
+                others.chain(slow).collect()
+            }
         }
     }
 
@@ -244,21 +261,26 @@ fn run(executable: &Executable, names: &[&str], time: Duration, variable: (&str,
     command.arg("--exact").args(names).args(["--test-threads", "2"]).current_dir(&executable.folder);
     command.env(variable.0, variable.1).env("INSTA_UPDATE", "no").env("INSTA_WORKSPACE_ROOT", folder());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // The processes that it starts are in its group, and end with it.
+    command.process_group(0);
     let mut child = command.spawn().with_context(|| format!("{} does not start", executable.path.display()))?;
     let start = Instant::now();
     let mut pause = Duration::from_millis(1);
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(if status.success() { Outcome::Passed } else { Outcome::Failed });
-        }
-        if start.elapsed() > time {
-            child.kill()?;
-            child.wait()?;
-            return Ok(Outcome::Failed);
+    let outcome = loop {
+        match child.try_wait()? {
+            Some(status) if status.success() => return Ok(Outcome::Passed),
+            Some(_) => break Outcome::Failed,
+            None if start.elapsed() > time => break Outcome::Failed,
+            None => {}
         }
         thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(20));
-    }
+    };
+    let group = format!("-{}", child.id());
+    // There may be none left.
+    Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status()?;
+    child.wait()?;
+    Ok(outcome)
 }
 
 /// Calls a function for each item, several at a time. After the first error no further call begins.
@@ -287,7 +309,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Writes the names of the survivors.
-pub(crate) fn write(survivors: &[&Mutant], to: &Path) -> anyhow::Result<()> {
+fn write(survivors: &[&Mutant], to: &Path) -> anyhow::Result<()> {
     let lines: String = survivors.iter().map(|mutant| format!("{}\t{}\n", mutant.line, mutant.name)).collect();
     fs::write(to, lines).with_context(|| format!("{} cannot be written", to.display()))
 }

@@ -219,7 +219,7 @@ pub(super) const GUARDED: [Guarded; 10] = [
 ];
 
 /// Mutants without an observable effect, by name, each with the reason.
-pub(super) const EQUIVALENT: [(&str, &str); 13] = [
+pub(super) const EQUIVALENT: [(&str, &str); 23] = [
     (
         "crates/nagaya-tenancy/src/read/list.rs: list: `*bytes > MAX_PAGE_BYTES` becomes `*bytes >= MAX_PAGE_BYTES`",
         "A page whose items have exactly two megabytes ends one item earlier, and the next page goes on.",
@@ -271,5 +271,45 @@ pub(super) const EQUIVALENT: [(&str, &str); 13] = [
     (
         "crates/nagaya-cli/src/control/server.rs: accept: leaves out `std::thread::sleep(Duration::from_millis(100));`",
         "It is a pause between retries while the process has too many open files; each connection is accepted all the same.",
+    ),
+    (
+        "crates/nagaya-tenancy/src/read/verify_log/mod.rs: verify_entries: `link.number > verification.newest` becomes `link.number >= verification.newest`",
+        "The head is read once more, and nothing else is known then.",
+    ),
+    (
+        "crates/nagaya-tenancy/src/read/verify_log/mod.rs: verify_entries: `!newer.is_empty()` becomes `true`",
+        "The head is read once more for each page, and the entries are the same.",
+    ),
+    (
+        "crates/nagaya-tenancy/src/write/plan.rs: unchanged: `compiled.referenceable` becomes `true`",
+        "An item that nothing can refer to never has the mark that is compared.",
+    ),
+    (
+        "crates/nagaya-server/src/body.rs: drain: `body.is_end_stream()` becomes `false`",
+        "The rest of a body that has ended is read at once, and is nothing.",
+    ),
+    (
+        "crates/nagaya-server/src/connection/guarded_stream.rs: poll_read: `buffer.filled().len() > before` becomes `buffer.filled().len() >= before`",
+        "A read of nothing is the end of the connection.",
+    ),
+    (
+        "crates/nagaya-server/src/limits/quota.rs: remove_idle: `usage.used_until.load(Relaxed) > now` becomes `usage.used_until.load(Relaxed) >= now`",
+        "What is whole again at this nanosecond is removed by the next sweep.",
+    ),
+    (
+        "crates/nagaya-server/src/service.rs: restrict: `records.is_empty()` becomes `false`",
+        "The extension is asked about no records.",
+    ),
+    (
+        "systems/kondate/src/catalog/preview.rs: withheld_items: `items.is_empty()` becomes `false`",
+        "The subscription is read without need, and none of no items is withheld.",
+    ),
+    (
+        "systems/kondate/src/reconciler/jobs.rs: of_items: leaves out `jobs.searched.retain(|searched| seen.insert(hasher.hash_one(searched)));`",
+        "What several postings lead to is indexed several times, with the same result.",
+    ),
+    (
+        "systems/kondate/src/reconciler/jobs.rs: add: `search::is_indexed(entity)` becomes `true`",
+        "Indexing an item of another entity does nothing.",
     ),
 ];

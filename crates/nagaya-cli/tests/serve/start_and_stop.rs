@@ -164,7 +164,7 @@ fn a_server_that_cannot_start_reports_the_reason() {
     // What is for development is refused where others can reach it.
     check(&elsewhere, "--issuer URL");
     check(&[&elsewhere[..], &issuer].concat(), "--tls-cert FILE");
-    check(&["serve", "todo", "--store", "memory", "--production"], "--issuer URL");
+    check(&["serve", "todo", "--store", "memory", "--listen", "127.0.0.1:0", "--production"], "--issuer URL");
     let file = ["--tls-cert", "/nowhere/cert.pem", "--tls-key", "/nowhere/key.pem"];
     check(&[&elsewhere[..], &issuer, &file].concat(), "/nowhere/cert.pem");
     check(

@@ -99,11 +99,17 @@ fn subscription_plans_are_refused_in_production() {
     fs::write(&file, r#"[{ "name": "gold", "price": 1200, "periodDays": 90 }]"#).expect("a file");
     let issuer = ["--issuer", "https://id.example.com", "--audience", "kondate", "--data", text(directory.path())];
     for command in ["serve", "doctor"] {
-        let run = nagaya(&[&[command, "kondate", "--subscription-plans", text(&file)], &issuer[..]].concat());
+        let run = nagaya(
+            &[&[command, "kondate", "--listen", "127.0.0.1:0", "--subscription-plans", text(&file)], &issuer[..]]
+                .concat(),
+        );
         assert_ne!(run.status, 0, "{run}");
         assert!(run.to_string().contains("declines all payments in production"), "{run}");
     }
 }
+
+/// A server on any free port: it is not in the way of others if it starts nevertheless.
+const SERVE_KONDATE: [&str; 6] = ["serve", "kondate", "--store", "memory", "--listen", "127.0.0.1:0"];
 
 /// Proves the part of K13 that the operator sets the plans, by a flag or its variable.
 #[test]
@@ -127,14 +133,14 @@ fn subscription_plans_are_read_from_a_file() {
 
     let refused = |content: &str, expected: &str| {
         fs::write(&file, content).expect("a file");
-        let run = nagaya(&["serve", "kondate", "--store", "memory", "--subscription-plans", text(&file)]);
+        let run = nagaya(&[&SERVE_KONDATE[..], &["--subscription-plans", text(&file)]].concat());
         assert_eq!(run.status, 2, "{run}");
         assert!(run.stderr.contains(text(&file)) && run.stderr.contains(expected), "{run}");
     };
     refused("{}", "not a list of plans");
     refused(r#"[{ "name": "gold", "price": 1200, "periodDays": 0 }]"#, "plan `gold`: `periodDays`");
     fs::remove_file(&file).expect("it is there");
-    let run = nagaya(&["serve", "kondate", "--store", "memory", "--subscription-plans", text(&file)]);
+    let run = nagaya(&[&SERVE_KONDATE[..], &["--subscription-plans", text(&file)]].concat());
     assert!(run.status != 0 && run.stderr.contains("cannot read the subscription plans"), "{run}");
 }
 

@@ -237,6 +237,8 @@ mod tests {
         assert_eq!(table.len(), 3);
         drop((busy, another));
         assert_eq!(table.len(), 1);
+        drop(last);
+        assert!(table.lock().per_address.is_empty(), "nothing is kept of addresses without connections");
     }
 
     #[tokio::test]

@@ -135,6 +135,16 @@ mod tests {
             assert!(cache.get(&token(0)).is_some(), "{at}");
         }
         assert!(cache.0.len() > 30 && cache.0.weight() <= 64 * 1024, "{} {}", cache.0.len(), cache.0.weight());
+        let entry = CachedToken(token(0).into());
+        let weight = |caller: Caller| {
+            Bytes.weight(&entry, &Arc::new(Verified::new(Arc::new(caller), Arc::clone(&key), issuer.clone(), 0)))
+        };
+        let role = size_of::<String>() as u64 + 5;
+        let plain = weight(Caller { roles: [].into(), ..Caller::of_user("u1") });
+        assert_eq!(plain, 700 + 2 + 320);
+        let roles: Arc<[String]> = ["admin".to_owned()].into();
+        let named = Caller { tenant: Some("t1".into()), token_id: Some("id1".into()), ..Caller::of_user("u1") };
+        assert_eq!(weight(Caller { roles: Arc::clone(&roles), operator_roles: roles, ..named }), plain + 5 + 2 * role);
         let cache = Cache::new(64 * 1024);
         for _ in 0..2 {
             cache.insert(&token(0), verified());

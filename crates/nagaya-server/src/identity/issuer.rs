@@ -206,7 +206,7 @@ impl Issuer {
         !(0..wait).contains(&now.saturating_sub(self.0.refreshed.load(Ordering::Relaxed)))
     }
 
-    async fn fetch(self, clock: Clock, guard: OwnedMutexGuard<()>) {
+    async fn fetch(self, clock: Clock, _guard: OwnedMutexGuard<()>) {
         let issuer = self.clone();
         let fetched = tokio::task::spawn_blocking(move || match &issuer.0.source {
             Source::Local(local) => local.reload(),
@@ -234,7 +234,6 @@ impl Issuer {
         }
         self.0.failed.store(failed, Ordering::Relaxed);
         self.0.refreshed.store(now, Ordering::Relaxed);
-        drop(guard);
     }
 
     /// How many of its keys can verify tokens.

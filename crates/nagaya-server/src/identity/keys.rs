@@ -185,4 +185,26 @@ mod tests {
         // A modulus of 2,041 bits has as many bytes as one of 2,048.
         assert_eq!([512, 1_024, 2_040, 2_041, 2_047, 4_097].map(is_used), [false; 6]);
     }
+
+    #[test]
+    fn a_key_is_for_the_algorithm_that_it_names_alone() {
+        let keys = Keys::default();
+        let modulus = BASE64.encode([0xff; 256]);
+        keys.replace(serde_json::from_value(json!({ "kty": "RSA", "alg": "RS256", "n": modulus, "e": "AQAB" })));
+        assert!(keys.find(None, Algorithm::RS256).is_some());
+        assert!(keys.find(None, Algorithm::PS256).is_none());
+    }
+
+    #[test]
+    fn points_off_the_curve_are_no_keys() {
+        let keys = Keys::default();
+        // The base point of P-256, and one beside it.
+        let x = "axfR8uEsQkf4vOblY6RA8ncDfYEt6zOg9KE5RdiYwpY";
+        for (y, count) in
+            [("T-NC4v4af5uO5-tKfA-eFivOM1drMV7Oy7ZAaDe_UfU", 1), ("T-NC4v4af5uO5-tKfA-eFivOM1drMV7Oy7ZAaDe_UfQ", 0)]
+        {
+            keys.replace(serde_json::from_value(json!({ "kty": "EC", "crv": "P-256", "x": x, "y": y })));
+            assert_eq!(keys.len(), count, "{y}");
+        }
+    }
 }

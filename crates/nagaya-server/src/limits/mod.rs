@@ -349,6 +349,13 @@ mod tests {
     }
 
     #[test]
+    fn the_limits_in_bytes_are_those_of_the_documentation() {
+        let Limits { body_bytes, head_bytes, bytes_in_flight, tenant_bytes_in_flight, .. } = Limits::default();
+        assert_eq!((body_bytes, head_bytes), (1_048_576, 32_768));
+        assert_eq!((bytes_in_flight, tenant_bytes_in_flight), (134_217_728, 33_554_432));
+    }
+
+    #[test]
     fn the_same_user_id_of_another_issuer_is_another_user() {
         let limits = Limits { tenant_concurrent: 1, ..Limits::default() };
         let limits = system_limits(&limits);

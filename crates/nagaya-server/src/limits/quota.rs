@@ -163,10 +163,15 @@ impl KeyedQuota {
 
     /// How long a key has to wait for its next permit, if it has used up its rate.
     pub(super) fn exhausted(&self, key: &str) -> Option<Duration> {
-        let now = nanos(self.started.elapsed());
+        self.exhausted_at(key, self.started.elapsed())
+    }
+
+    fn exhausted_at(&self, key: &str, now: Duration) -> Option<Duration> {
+        let now = nanos(now);
         let usage = self.usage.get(key)?;
         let next = usage.used_until.load(Relaxed).max(now).saturating_add(usage.rate.spacing);
-        next.checked_sub(now.saturating_add(usage.rate.burst)).filter(|wait| *wait > 0).map(Duration::from_nanos)
+        let full = now.saturating_add(usage.rate.burst);
+        (next > full).then(|| Duration::from_nanos(next - full))
     }
 
     fn acquire_at(&self, key: &str, now: Duration) -> Result<Permit, Refusal> {
@@ -291,7 +296,11 @@ mod tests {
         let quota = quota(3, 10);
         assert_eq!(admitted(&quota, "a", SECOND, 100), 6);
         let wait = quota.acquire_at("a", SECOND).expect_err("the quota is used up").wait;
-        assert!(quota.acquire_at("a", SECOND + wait - Duration::from_nanos(1)).is_err());
+        let nanosecond = Duration::from_nanos(1);
+        assert!(quota.acquire_at("a", SECOND + wait - nanosecond).is_err());
+        assert_eq!(quota.exhausted_at("a", SECOND), Some(wait));
+        assert_eq!(quota.exhausted_at("a", SECOND + wait - nanosecond), Some(nanosecond));
+        assert_eq!(quota.exhausted_at("a", SECOND + wait), None);
         assert!(quota.acquire_at("a", SECOND + wait).is_ok());
     }
 

@@ -20,9 +20,10 @@ request_body! {
 }
 
 request_body! {
-    /// The tenant that gets them.
+    /// The tenant that gets them, and the team, which a ticket need not have.
     struct Move of "ticket" {
         tenant: String = "tenantId",
+        team: String = "team" as "teamId",
     }
 }
 
@@ -88,12 +89,13 @@ fn the_values_of_a_body_are_those_of_the_fields_of_the_design() {
 }
 
 #[test]
-fn the_id_of_a_tenant_that_is_required_is_not_null() {
+fn what_is_required_is_not_null() {
     let server = TestServer::in_memory(System::new("desk", parse_design(DESK), Imports));
     let t1 = server.user_with("t1", "u1", &["admin"]);
-    assert_eq!(t1.post("/v1/move", &json!({ "tenantId": "t2" })).expect_data(200), json!({ "tenantId": "t2" }));
-    let refused = errors(&t1, "/v1/move", &json!({ "tenantId": null }));
-    assert_eq!(refused, [("/tenantId".to_owned(), "Cannot be a tenant's id.".to_owned())]);
+    let whole = json!({ "tenantId": "t2", "team": "red" });
+    assert_eq!(t1.post("/v1/move", &whole).expect_data(200), whole);
+    let refused = errors(&t1, "/v1/move", &json!({ "tenantId": null, "team": null }));
+    assert_eq!(refused, ["/tenantId", "/team"].map(|field| (field.to_owned(), "Is null.".to_owned())));
 }
 
 #[test]

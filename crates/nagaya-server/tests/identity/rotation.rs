@@ -108,6 +108,18 @@ async fn after_a_long_pause_the_first_token_waits_for_a_refresh() {
 }
 
 #[tokio::test]
+async fn until_that_pause_a_token_does_not_wait_for_a_refresh() {
+    let (old, new, hand) = (Key::es256("old"), Key::other("new"), TestClock::new());
+    let provider = Provider::start(&[&old]).await;
+    let verifier = verifier(&provider.issuer(), &hand);
+    let token = old.sign(&provider.claims());
+    assert_eq!(outcome(&verifier, &token).await, FINE);
+    provider.publish(&[&new]);
+    hand.pass(1_199);
+    assert_eq!(outcome(&verifier, &token).await, FINE);
+}
+
+#[tokio::test]
 async fn tokens_of_a_replaced_key_are_refused() {
     let (old, new, hand) = (Key::es256("a"), Key::other("a"), TestClock::new());
     let provider = Provider::start(&[&old]).await;

@@ -64,6 +64,24 @@ async fn an_idle_connection_is_closed_after_a_minute() {
 }
 
 #[tokio::test]
+async fn a_connection_is_not_idle_while_its_request_is_answered() {
+    let desk = Desk::open(Limits { idle: SECOND * 5, ..Limits::default() }).await;
+    let mut client = desk.connect("acme").await;
+    let clock = PausedTokioClock::pause();
+    assert_eq!(client.get("/notes").await.status, 200);
+    let asking = tokio::spawn(async move { (client.get("/hold").await, client) });
+    desk.wait_until_held(1).await;
+    for _ in 0..3 {
+        clock.advance(SECOND * 4).await;
+        assert_eq!(desk.server.connect().await.get("/healthz").await.status, 200);
+    }
+    desk.release(1);
+    let (got, mut client) = asking.await.expect("no panic");
+    assert_eq!(got.status, 200);
+    assert_eq!(client.get("/notes").await.status, 200);
+}
+
+#[tokio::test]
 async fn a_slow_request_head_times_out() {
     let desk = Desk::open(Limits::default()).await;
     let mut stream = TcpStream::connect(desk.server.address).await.expect("it listens");

@@ -70,8 +70,8 @@ pub(super) fn markers(compiled: &CompiledEntity, old: Option<&Item>, new: Option
         let expiry = |item: Option<&Item>| item.and_then(|item| item.get(ttl?)).cloned();
         // An address that differs in its case only keeps its marker. If the item is older than comparing without case, this
         // makes the marker.
-        let retyped = before == after && after.is_some() && constraint.values(old) != constraint.values(new);
-        if before == after && expiry(old) == expiry(new) && !retyped {
+        let is_retyped = constraint.values(old) != constraint.values(new);
+        if before == after && expiry(old) == expiry(new) && !is_retyped {
             continue;
         }
         if let (Some(before), Some(owner)) =

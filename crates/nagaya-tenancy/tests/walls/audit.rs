@@ -93,6 +93,9 @@ async fn only_changes_of_audited_entities_leave_an_entry() {
     acme.update("tenant", &[], fields(json!({ "plan": "none such" })), None).await.expect_err("no such plan");
     let channel = fields(json!({ "name": "general", "displayName": "General", "createdBy": "u-1" }));
     let channel = acme.create("channel", channel).await.expect("a channel");
+    // A change that changes nothing leaves none either.
+    let same = fields(json!({ "displayName": "General" }));
+    acme.update("channel", &[channel.text("id").expect("an id")], same, None).await.expect("it stays");
     let message = json!({ "channelId": channel.text("id"), "senderId": "u-1", "senderName": "A", "content": "hello" });
     acme.create("message", fields(message)).await.expect("a message");
     let after = entries(&acme, "audit_logs").await;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use nagaya_store::Store;
-use nagaya_tenancy::{Expected, Nagaya};
-use nagaya_testing::Call;
+use nagaya_store::{Key, Store};
+use nagaya_tenancy::{Expected, Nagaya, Tenant};
+use nagaya_testing::{Call, InstrumentedStore};
 use serde_json::json;
 
 use crate::{
@@ -20,7 +20,9 @@ version = "1.0"
 field = "home"
 
 [table.app]
-key = ["PK", "SK"]
+name       = "app"
+key        = ["PK", "SK"]
+index.GSI1 = ["GSI1PK", "GSI1SK"]
 
 [entity.jar]
 table = "app"
@@ -31,6 +33,33 @@ label = { type = "string", max = 20, optional = true }
 home  = { type = "string", max = 20 }
 name  = { type = "string", max = 20 }
 grams = { type = "integer", min = 0, default = 0 }
+
+[entity.jar.fields.place]
+type     = "map"
+optional = true
+
+[entity.jar.fields.place.fields]
+row    = { type = "string", max = 20, optional = true }
+column = { type = "string", max = 20, optional = true }
+
+[entity.box]
+table      = "app"
+key        = { PK = "HOME#{home}", SK = "BOX#{name}" }
+index.GSI1 = { GSI1PK = "HOME#{home}#BOX", GSI1SK = "{place.row}#{label}" }
+unique     = [{ fields = ["width", "height"] }]
+
+[entity.box.fields]
+home   = { type = "string", max = 20 }
+name   = { type = "string", max = 20 }
+label  = { type = "string", max = 20 }
+width  = { type = "integer", min = 0 }
+height = { type = "integer", min = 0 }
+
+[entity.box.fields.place]
+type = "map"
+
+[entity.box.fields.place.fields]
+row = { type = "string", max = 20 }
 
 [entity.tin]
 table = "app"
@@ -139,4 +168,54 @@ async fn a_field_that_changes_before_it_is_removed_is_read_again() {
     let reads = store.take(|call| matches!(call, Call::Get(..)));
     assert_eq!(reads.len(), 3, "one for the other change, and two because the first one lost the race");
     assert!(h1.get("jar", &["rice"]).await.expect("a jar").get("label").is_none());
+}
+
+/// A home on a store whose calls are known, and what changes it before the next write.
+async fn home_and_store() -> (Tenant, Arc<InstrumentedStore>) {
+    let store = logged();
+    let nagaya = Nagaya::open(nagaya_testing::parse_design(DESIGN), Arc::clone(&store) as Arc<dyn Store>);
+    nagaya.ensure_tables().await.expect("the tables are made");
+    (tenant(&nagaya, "h1"), store)
+}
+
+#[tokio::test]
+async fn what_changes_meanwhile_inside_of_a_map_stays() {
+    let (h1, store) = home_and_store().await;
+    let place = json!({ "row": "1", "column": "1" });
+    h1.create("jar", fields(json!({ "name": "rice", "place": place }))).await.expect("a jar");
+    let other = h1.clone();
+    let late = meanwhile(&store, |_| true, async move {
+        other.update("jar", &["rice"], fields(json!({ "place": { "row": "2" } })), None).await.expect("a change");
+    });
+    h1.update("jar", &["rice"], fields(json!({ "place": { "column": "2" } })), None).await.expect("a change");
+    assert_eq!(late.hits(), 1);
+    let jar = h1.get("jar", &["rice"]).await.expect("a jar");
+    assert_eq!(jar.json("place"), Some(json!({ "row": "2", "column": "2" })));
+}
+
+#[tokio::test]
+async fn a_key_of_an_index_has_what_changes_meanwhile_inside_of_a_map() {
+    let (h1, store) = home_and_store().await;
+    let tea = json!({ "name": "tea", "label": "old", "width": 1, "height": 1, "place": { "row": "1" } });
+    h1.create("box", fields(tea)).await.expect("a box");
+    let other = h1.clone();
+    let late = meanwhile(&store, |_| true, async move {
+        other.update("box", &["tea"], fields(json!({ "place": { "row": "2" } })), None).await.expect("a change");
+    });
+    h1.update("box", &["tea"], fields(json!({ "label": "new" })), None).await.expect("a change");
+    assert_eq!(late.hits(), 1);
+    let stored = store.get("app", &Key::new("HOME#h1", "BOX#tea")).await.expect("a store").expect("a box");
+    assert_eq!(stored.get("GSI1SK").and_then(|key| key.as_str()), Some("2#new"));
+}
+
+#[tokio::test]
+async fn unique_numbers_do_not_run_into_each_other() {
+    let (h1, _) = home_and_store().await;
+    let sized = |name: &str, width: i64, height: i64| {
+        let sized = json!({ "name": name, "label": "x", "width": width, "height": height, "place": { "row": "1" } });
+        h1.create("box", fields(sized))
+    };
+    sized("a", 1, 23).await.expect("a box");
+    sized("b", 12, 3).await.expect("a box of another size");
+    assert_eq!(sized("c", 1, 23).await.expect_err("the same size").code(), "taken");
 }

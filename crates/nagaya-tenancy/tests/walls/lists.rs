@@ -479,7 +479,10 @@ async fn a_count_and_a_search_in_a_shared_partition_read_no_items_of_others() {
     });
     let count = s2.list(&List::by("offers_of_kind_count").with("kind", "k")).await.expect("a count");
     assert_eq!((count.count, read.swap(0, Ordering::SeqCst)), (Some(3), 3));
-    let newest = s2.list(&List::by("newest_offer_of_kind").with("kind", "k")).await.expect("an offer");
+    let newest = List::by("newest_offer_of_kind").with("kind", "k");
+    let error = s2.list(&newest.clone().after(vec!["b".to_owned()])).await.expect_err("it reads an index");
+    assert!(matches!(error.kind(), ErrorKind::Invalid(problems) if problems[0].path == "after"), "{error}");
+    let newest = s2.list(&newest).await.expect("an offer");
     assert_eq!((ids(&newest), read.load(Ordering::SeqCst) <= 3), (vec!["c".to_owned()], true));
     // In a partition of all tenants without the tenant in the sort key, there is neither.
     let mixed = SHARED.replace("SHOP#{shop}#{id}", "{id}");

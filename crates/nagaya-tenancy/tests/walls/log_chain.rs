@@ -10,11 +10,13 @@ use serde_json::json;
 
 use crate::{
     common::{design, fields},
-    fault_stores::{CrashPoint, all, crashing_at, interleaving, memory},
+    fault_stores::{CrashPoint, all, crashing_at, interleaving, memory, one_partition},
     time::{NOON, options},
 };
 
 pub(crate) const TABLE: &str = "EventsTable";
+/// Milliseconds whose entries share a partition.
+const PARTITION_MILLIS: i64 = 30 * 24 * 60 * 60 * 1_000;
 
 /// The log of the todo design, and the store under it.
 pub(crate) struct Log {
@@ -343,6 +345,11 @@ async fn entries_from_before_the_chain_are_read_and_not_taken_for_tampered() {
         assert_eq!(found(&log.verify().await), ["unchained -×1"]);
         log.remove(&[younger]).await;
     }
+    // Also in the next partition, where a server whose clock is ahead writes.
+    let ahead = NOON + PARTITION_MILLIS;
+    let younger = unchained(log.entry(1).await, ahead);
+    log.put(younger.with("PK", format!("%audit-{:06}", ahead / PARTITION_MILLIS))).await;
+    assert_eq!(found(&log.verify().await), ["unchained -×1"]);
 }
 
 #[tokio::test]
@@ -408,6 +415,38 @@ async fn a_crash_at_any_write_leaves_a_chain_that_verifies() {
                 }
             }
         }
+    }
+}
+
+/// On a store that cannot write an entry and the head at once, the head tells of an entry that is not there yet.
+#[tokio::test]
+async fn another_process_that_ends_during_a_verification_is_no_finding() {
+    let mut calls = 0;
+    loop {
+        let log = Log::open().await;
+        log.act(2).await;
+        let store = one_partition(&log.store);
+        let verifying = server(&(Arc::clone(&store) as Arc<dyn Store>), &log.clock, &[1]);
+        let (inner, clock) = (Arc::clone(&log.store), log.clock.clone());
+        let crash = move |_: &Call| {
+            let (inner, clock) = (Arc::clone(&inner), clock.clone());
+            async move {
+                // It stores the entry that the head tells of, and then the head.
+                let (store, _) = crashing_at(&inner, CrashPoint::After, 2);
+                store.declare_one_partition_per_set();
+                let crashing = server(&(store as Arc<dyn Store>), &clock, &[1]);
+                let within = operator(&crashing).as_tenant("f-1").expect("a tenant");
+                drop(within.list(&List::by("todos_active")).await);
+            }
+        };
+        let hook = store.inject(Fault::run_before(crash).skip(calls).once());
+        let report = operator(&verifying).verify_log(None).await.expect("a report");
+        assert_eq!(found(&report), [""; 0], "call {calls}");
+        if hook.hits() == 0 {
+            assert!(calls > 3, "only {calls} calls");
+            break;
+        }
+        calls += 1;
     }
 }
 

@@ -93,16 +93,13 @@ impl Jobs {
 
     fn add(&mut self, tenant: &str, record: &Record) {
         let entity = record.entity();
-        for kind in Kind::ALL {
-            let names = kind.names();
-            if entity == names.saved {
-                let publication = CatalogEntry::saved(kind, record);
-                publication.into_iter().for_each(|publication| {
-                    self.saved.entry(publication).or_default().insert(tenant.to_owned());
-                });
-            } else if entity == names.own || entity == names.catalog {
-                self.searched.insert((entity.to_owned(), tenant.to_owned(), record.id()));
-            }
+        if let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.names().saved == entity) {
+            let publication = CatalogEntry::saved(kind, record);
+            publication.into_iter().for_each(|publication| {
+                self.saved.entry(publication).or_default().insert(tenant.to_owned());
+            });
+        } else if search::is_indexed(entity) {
+            self.searched.insert((entity.to_owned(), tenant.to_owned(), record.id()));
         }
     }
 

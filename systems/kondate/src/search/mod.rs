@@ -90,6 +90,11 @@ static COLLECTIONS: [Collection; 4] = [
     },
 ];
 
+/// Whether the items of an entity are found by searches.
+pub(crate) fn is_indexed(entity: &str) -> bool {
+    Collection::of_entity(entity).is_some()
+}
+
 impl Collection {
     fn of_entity(entity: &str) -> Option<&'static Collection> {
         COLLECTIONS.iter().find(|collection| collection.entity == entity)

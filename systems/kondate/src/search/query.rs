@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
+
 use nagaya_tenancy::{Error, ErrorKind, List, MAX_PAGE_BYTES, Page, Record, Tenant, Visitor};
 use tokio::task::yield_now;
 
@@ -263,7 +265,7 @@ pub(super) async fn search(
         }
         let passed = |key: &HitKey| candidates.at.as_ref().is_some_and(|at| !is_before(at, key));
         let is_over = match (&from.end, &from.last) {
-            (Some(end), _) => has_beyond || passed(end),
+            (Some(end), _) => passed(end),
             (None, Some((_, last))) => candidates.read >= pace.max_postings && passed(last),
             (None, None) => candidates.read >= pace.max_postings,
         };
@@ -275,10 +277,8 @@ pub(super) async fn search(
         }
     }
     let end = from.end.clone().or(candidates.at.clone());
-    others.sort_by(|(score, key), (other, others)| {
-        let by_place = if is_before(key, others) { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater };
-        other.cmp(score).then(by_place)
-    });
+    // They are in the order of their places, which equally good ones keep.
+    others.sort_by_key(|(score, _)| Reverse(*score));
     if page.add(others).await? {
         return Ok(page.found(Position { start: from.start, end, last: None }));
     }

@@ -80,6 +80,10 @@ fn publish_and_withdraw(server: &TestServer, user: &str, what: &str, id: &str, m
     let again = hana.post_empty(&publish).expect_data(200);
     assert_eq!((&again["title"], again.get("imageUrl"), &again["price"]), (&json!("新しい"), None, &json!(300)));
     assert_eq!(again["createdAt"], copy["createdAt"]);
+    // Another price is published like any other change.
+    let dearer = hana.post(&publish, &json!({ "price": 500 })).expect_data(200);
+    assert_eq!((&dearer["price"], &hana.get(&own_path).expect_data(200)["lastPrice"]), (&json!(500), &json!(500)));
+    let again = hana.post(&publish, &json!({ "price": again["price"] })).expect_data(200);
     assert_eq!(hana.get(&own_path).expect_data(200)["lastPrice"], 300);
     hana.get_until(&public, |answer| answer.status == 200 && answer.body["data"] == again);
     anonymous.get_until(&popular, |answer| {
@@ -106,7 +110,7 @@ fn publish_and_withdraw(server: &TestServer, user: &str, what: &str, id: &str, m
     hana.post_empty(&withdraw);
     let later = hana.post_empty(&publish).expect_data(200);
     assert!(text(&later, "createdAt") > text(&republished, "createdAt"), "{later}");
-    assert_eq!(later["price"], 0);
+    assert_eq!((&later["price"], hana.get(&own_path).expect_data(200).get("lastPrice")), (&json!(0), None));
 
     // A deleted item is not public.
     hana.with_header("if-match", "\"v1\"").delete(&own_path).expect_problem(412, "version_conflict");
@@ -432,6 +436,32 @@ fn the_openapi_document_has_resolvable_references() {
     {
         assert!(document.body["paths"].get(path).is_some(), "{path} is not described");
     }
+}
+
+#[test]
+fn the_openapi_document_describes_the_bodies_and_answers_of_custom_routes() {
+    let server = kondate_server();
+    let document = server.anonymous_client().get("/openapi.json").body;
+    let content = |path: &str, rest: &str| {
+        let place = format!("/paths/{}/{rest}/content/application~1json/schema", path.replace('/', "~1"));
+        document.pointer(&place).unwrap_or_else(|| panic!("{place}")).clone()
+    };
+    let answered = |path: &str, of: &str| content(path, of)["properties"]["data"].clone();
+
+    let price = &content("/v1/recipes/{recipeId}/publish", "post/requestBody")["properties"]["price"];
+    assert!(price.get("default").is_none() && price["description"].as_str().is_some_and(|text| text.contains("stays")));
+    let purchase = &content("/v1/purchases", "post/requestBody")["properties"];
+    assert_eq!(purchase["targetType"]["enum"], json!(["RECIPE", "SET"]));
+
+    let months = answered("/v1/archive", "get/responses/200");
+    assert_eq!(months["items"]["required"], json!(["month"]));
+    assert_eq!(months["items"]["properties"]["month"]["type"], "string");
+    let days = answered("/v1/archive/{month}", "get/responses/200");
+    assert_eq!(days["items"]["required"], json!(["date", "logs"]));
+
+    let link = &answered("/v1/shares/{shareId}", "get/responses/200")["properties"];
+    assert!(link["shareId"].is_object() && link["authorName"].is_object(), "{link}");
+    assert!(link.get("ownerUserId").is_none(), "{link}");
 }
 
 fn collect_references(value: &Json, references: &mut Vec<String>) {

@@ -244,6 +244,40 @@ async fn a_page_reads_a_bounded_number_of_postings_and_the_next_one_goes_on() {
     assert_eq!(pages.len(), 3);
 }
 
+/// All pages, from one on.
+async fn walk(shelf: &Shelf, limit: usize, from: Position, pace: &Pace) -> Vec<Vec<usize>> {
+    let (mut from, mut pages) = (Some(from), Vec::new());
+    while let Some(position) = from {
+        let page = shelf.page(&asked("かれ"), (limit, false), position, pace).await;
+        pages.push(numbers(&page));
+        from = page.next;
+    }
+    pages
+}
+
+#[tokio::test]
+async fn a_window_of_as_many_postings_as_are_allowed_is_over() {
+    let items: Vec<_> = (0..30).map(|n| item(n, if n < 25 { "x" } else { "かれ" }, "かれ")).collect();
+    let shelf = Shelf::open("catalog_recipe", &items).await;
+    let pace = Pace { first_page: 5, max_page: 5, max_postings: 10, max_rejected: 10 };
+    let pages = walk(&shelf, 3, Position::default(), &pace).await;
+    assert_eq!(pages[..5], [vec![29, 28, 27], vec![26, 25, 24], vec![23, 22, 21], vec![20], vec![19, 18, 17]]);
+    let pages = walk(&shelf, 100, Position::default(), &pace).await;
+    assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), [10, 10, 10, 0]);
+}
+
+#[tokio::test]
+async fn a_window_ends_where_it_ended_before_whatever_has_come_since() {
+    let text = |n: usize| item(n, "x", "かれ");
+    let shelf = Shelf::open("catalog_recipe", &(0..30).map(text).collect::<Vec<_>>()).await;
+    let pace = Pace { first_page: 8, max_page: 8, max_postings: 20, max_rejected: 10 };
+    let first = shelf.page(&asked("かれ"), (5, false), Position::default(), &pace).await;
+    assert_eq!(numbers(&first), [29, 28, 27, 26, 25]);
+    shelf.add(&(30..34).map(text).collect::<Vec<_>>()).await;
+    let rest = walk(&shelf, 5, first.next.expect("a next page"), &pace).await;
+    assert_eq!(rest.concat(), (0..25).rev().collect::<Vec<_>>());
+}
+
 /// Letters can stand in an item and yet not together: then it is read in vain.
 #[tokio::test]
 async fn a_page_reads_a_bounded_number_of_items_and_the_next_one_goes_on() {
@@ -273,6 +307,35 @@ async fn a_cursor_that_much_has_come_since_is_refused() {
     shelf.add(&(50..90).map(dish).collect::<Vec<_>>()).await;
     let refused = search(&shelf.scope(), shelf.collection, &asked("かれ"), (5, false), next(), &pace).await;
     assert_eq!(refused.expect_err("it reads too much").code(), "bad_cursor");
+}
+
+#[tokio::test]
+async fn a_window_may_grow_to_twice_its_postings() {
+    let dish = |n: usize| item(n, if (25..30).contains(&n) { "かれ" } else { "x" }, "かれ");
+    let shelf = Shelf::open("catalog_recipe", &(0..30).map(dish).collect::<Vec<_>>()).await;
+    let pace = Pace { first_page: 5, max_page: 5, max_postings: 10, max_rejected: 10 };
+    let first = shelf.page(&asked("かれ"), (3, false), Position::default(), &pace).await;
+    assert_eq!(numbers(&first), [29, 28, 27]);
+    let next = || first.next.clone().expect("a next page");
+    // The last item of the page is the last of twice the postings, and then beyond them.
+    shelf.add(&(30..47).map(dish).collect::<Vec<_>>()).await;
+    let second = shelf.page(&asked("かれ"), (3, false), next(), &pace).await;
+    assert_eq!(numbers(&second), [46, 45, 44]);
+    shelf.add(&[dish(47)]).await;
+    let refused = search(&shelf.scope(), shelf.collection, &asked("かれ"), (3, false), next(), &pace).await;
+    assert_eq!(refused.expect_err("it reads too much").code(), "bad_cursor");
+}
+
+#[tokio::test]
+async fn nothing_answers_signs_whatever_else_is_asked() {
+    let tagged = Item { tags: vec!["和食".to_owned()], ..titled(1, "かれ") };
+    let shelf = Shelf::open("catalog_recipe", &[tagged]).await;
+    for (text, tag) in [(Some("!?"), Some("和食")), (Some("!?"), None), (Some("かれ"), Some("!?"))] {
+        let question = Question::new(text, tag, None);
+        assert!(question.has_terms(), "{text:?} {tag:?}");
+        let found = shelf.page(&question, (9, false), Position::default(), &Pace::default()).await;
+        assert_eq!(numbers(&found), [0; 0], "{text:?} {tag:?}");
+    }
 }
 
 #[tokio::test]
