@@ -536,8 +536,6 @@ fn impossible_requests_are_refused_with_a_reason() {
     assert!(!directory.data.exists(), "looking at events does not make a store");
     check("verify tudo", 2, "there is no system `tudo`");
     check("verify kondate", 2, "has no aggregate");
-    check("run kondate", 2, "has no aggregate");
-    check("dlq list systems/todo/design/todo.toml", 2, "name a built-in system (todo)");
     check("rebuild systems/todo/design/todo.toml todo", 2, "name a built-in system (todo)");
     check("verify todo --store memory", 2, "memory keeps nothing");
     check("tail todo", 2, "--tenant");
@@ -557,9 +555,10 @@ fn impossible_requests_are_refused_with_a_reason() {
         // Through the server.
         let id = serving.0.process.id();
         check("run todo", 2, &format!("in use by process {id}"));
-        check("run todo", 2, "`nagaya serve` processes its events itself");
+        check("run todo", 2, "`nagaya serve` processes its changes itself");
     });
     check("rebuild todo nothing", 2, "has no projection `nothing`, but todo");
+    check("dlq list systems/todo/design/todo.toml", 2, "derives nothing from changes");
     check("dlq list todo --projection nothing", 2, "has no projection `nothing`, but todo");
     check("dlq show todo 01KG9S5Q60T4N2Y8ZC3M7VXR1E", 1, "is not a dead letter");
     check("rebuild todo todo --rollback --yes", 2, "has no previous generation");

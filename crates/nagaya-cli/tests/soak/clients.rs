@@ -80,6 +80,16 @@ impl Soak {
         Some((response.status().as_u16(), serde_json::from_str(&text).unwrap_or(Json::String(text))))
     }
 
+    /// Reads something, as often as the server has too much to do.
+    fn read(&self, path: &str) -> (u16, Json) {
+        loop {
+            match self.send("GET", path, None, &[]).expect("the server answers") {
+                (429 | 503, _) => thread::sleep(Duration::from_millis(20)),
+                answer => return answer,
+            }
+        }
+    }
+
     /// Sends a request until a server answers that it was done. The idempotency key makes it happen once.
     fn send_until_done(&self, method: &str, path: &str, body: Option<&Json>, headers: &[(&str, &str)]) -> Json {
         let start = Instant::now();
@@ -170,7 +180,7 @@ impl Writer {
     /// Checks that the projection and the history have what was acknowledged, and nothing else.
     pub(crate) fn check(&self, soak: &Soak) {
         for (id, known) in &self.todos {
-            let (status, found) = soak.send("GET", &format!("/todos/{id}"), None, &[]).expect("an answer");
+            let (status, found) = soak.read(&format!("/todos/{id}"));
             if known.is_deleted {
                 assert_eq!(status, 404, "{id}: {found}");
             } else {
@@ -179,7 +189,7 @@ impl Writer {
                 let found = (&found["title"], &found["completed"], &found["version"]);
                 assert_eq!(found, (&json!(known.title), &json!(known.completed), &json!(known.version)), "{id}");
             }
-            let history = soak.send("GET", &format!("/todos/{id}/history?limit=100"), None, &[]).expect("an answer").1;
+            let history = soak.read(&format!("/todos/{id}/history?limit=100")).1;
             let versions: Vec<u64> = history["data"]
                 .as_array()
                 .unwrap_or_else(|| panic!("{id}: {history}"))
