@@ -1,5 +1,7 @@
 //! Request bodies of custom routes as structs, whose fields take the values of entity fields.
 
+use std::borrow::Cow;
+
 use nagaya_design::{Design, Field, FieldError};
 use nagaya_tenancy::read_fields;
 use serde::{Serialize, de::DeserializeOwned};
@@ -68,8 +70,6 @@ impl Call {
         let mut errors: Vec<_> = given.keys().filter(is_unknown).map(|name| error(name, "is not a field")).collect();
         for (body, values) in values_of_fields(self.design(), entity, fields) {
             match (given.get(body.name), body.max_items) {
-                // The field of the design may be optional.
-                (Some(Json::Null), _) if body.required => errors.push(error(body.name, "is null")),
                 (Some(value), None) => values.check(value, body.name, &mut errors),
                 (Some(Json::Array(list)), Some(max)) => check_list(body.name, list, max, &values, &mut errors),
                 (Some(_), Some(_)) => errors.push(error(body.name, "is not a list")),
@@ -107,7 +107,7 @@ fn schema(design: &Design, entity: &str, fields: &'static [BodyField]) -> Json {
 
 /// The values that a field of a body takes.
 enum Values<'d> {
-    OfField(&'d Field),
+    OfField(Cow<'d, Field>),
     /// Ids of tenants, and `null` where the field can be left out.
     TenantIds {
         design: &'d Design,
@@ -119,7 +119,7 @@ impl Values<'_> {
     fn check(&self, value: &Json, path: &str, errors: &mut Vec<FieldError>) {
         match self {
             Values::OfField(field) => field.check(value, path, errors),
-            Values::TenantIds { .. } if value.is_null() => {}
+            Values::TenantIds { required: false, .. } if value.is_null() => {}
             Values::TenantIds { design, .. } => {
                 if !value.as_str().is_some_and(|id| design.accepts_tenant_id(id)) {
                     errors.push(FieldError { path: path.to_owned(), message: "cannot be a tenant's id".to_owned() });
@@ -157,7 +157,13 @@ fn values_of_fields<'d>(
         let values = if body.name == design.tenant.field {
             Values::TenantIds { design, required: body.required }
         } else {
-            Values::OfField(entity?.field(body.entity_field)?)
+            let field = entity?.field(body.entity_field)?;
+            let mut field = Cow::Borrowed(field);
+            if body.required && field.optional {
+                // What the body has to have is not null, also where an item need not have it.
+                field.to_mut().optional = false;
+            }
+            Values::OfField(field)
         };
         Some((body, values))
     })

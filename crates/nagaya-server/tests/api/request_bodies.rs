@@ -95,7 +95,11 @@ fn what_is_required_is_not_null() {
     let whole = json!({ "tenantId": "t2", "team": "red" });
     assert_eq!(t1.post("/v1/move", &whole).expect_data(200), whole);
     let refused = errors(&t1, "/v1/move", &json!({ "tenantId": null, "team": null }));
-    assert_eq!(refused, ["/tenantId", "/team"].map(|field| (field.to_owned(), "Is null.".to_owned())));
+    let expected = [("/tenantId", "Cannot be a tenant's id."), ("/team", "Is null.")];
+    assert_eq!(refused, expected.map(|(field, detail)| (field.to_owned(), detail.to_owned())));
+    // Neither does the document say so.
+    let schema = Move::schema(&parse_design(DESK));
+    assert_eq!(schema["properties"]["team"]["type"], "string");
 }
 
 #[test]
