@@ -1,7 +1,5 @@
 //! Request bodies of custom routes as structs, whose fields take the values of entity fields.
 
-use std::borrow::Cow;
-
 use nagaya_design::{Design, Field, FieldError};
 use nagaya_tenancy::read_fields;
 use serde::{Serialize, de::DeserializeOwned};
@@ -107,7 +105,10 @@ fn schema(design: &Design, entity: &str, fields: &'static [BodyField]) -> Json {
 
 /// The values that a field of a body takes.
 enum Values<'d> {
-    OfField(Cow<'d, Field>),
+    OfField {
+        field: &'d Field,
+        required: bool,
+    },
     /// Ids of tenants, and `null` where the field can be left out.
     TenantIds {
         design: &'d Design,
@@ -118,7 +119,10 @@ enum Values<'d> {
 impl Values<'_> {
     fn check(&self, value: &Json, path: &str, errors: &mut Vec<FieldError>) {
         match self {
-            Values::OfField(field) => field.check(value, path, errors),
+            Values::OfField { required: true, .. } if value.is_null() => {
+                errors.push(FieldError { path: path.to_owned(), message: "is null".to_owned() });
+            }
+            Values::OfField { field, .. } => field.check(value, path, errors),
             Values::TenantIds { required: false, .. } if value.is_null() => {}
             Values::TenantIds { design, .. } => {
                 if !value.as_str().is_some_and(|id| design.accepts_tenant_id(id)) {
@@ -130,7 +134,10 @@ impl Values<'_> {
 
     fn schema(&self) -> Json {
         match self {
-            Values::OfField(field) => {
+            Values::OfField { field, required } => {
+                let mut field = (*field).clone();
+                // What the body has to have is not null, also where an item need not have it.
+                field.optional &= !required;
                 let mut schema = field.json_schema();
                 // Derived routes do not accept a read-only field, but this route does.
                 if let Some(schema) = schema.as_object_mut() {
@@ -158,12 +165,7 @@ fn values_of_fields<'d>(
             Values::TenantIds { design, required: body.required }
         } else {
             let field = entity?.field(body.entity_field)?;
-            let mut field = Cow::Borrowed(field);
-            if body.required && field.optional {
-                // What the body has to have is not null, also where an item need not have it.
-                field.to_mut().optional = false;
-            }
-            Values::OfField(field)
+            Values::OfField { field, required: body.required }
         };
         Some((body, values))
     })
